@@ -352,7 +352,7 @@ static void file_close(simba_backend *backend, void (*closed)(void *argument), v
 }
 
 const struct simba_backend_ops backend_example = {
-    .size = sizeof(struct simba_backend_ops),
+    .abi = SIMBA_BACKEND_ABI,
     .name = "file",
     .serves = file_serves,
     .open = file_open,

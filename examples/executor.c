@@ -93,14 +93,14 @@ static void on_released(void *user, const struct simba_state *state)
 int main(int argc, char **argv)
 {
     struct loop loop = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
+    struct simba_executor executor = {execute, &loop};
     struct simba_client_options client_options = SIMBA_CLIENT_OPTIONS_INIT;
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct simba_error error;
     simba_client *client;
 
     loop.tail = &loop.head;
-    client_options.executor.execute = execute;
-    client_options.executor.user = &loop;
+    client_options.executor = &executor;
     options.mutex = "example-executor";
     options.on_acquired = on_acquired;
     options.on_released = on_released;

@@ -47,8 +47,11 @@ static int report(const char *who, uint64_t token, int changed, int expected)
 static int begin(simba_client *client, simba_locker **lock, uint64_t *ret_token,
                  struct simba_error *error)
 {
-    int code = simba_locker_create(client, "example-fenced-sql", NULL, lock, error);
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    int code;
 
+    options.mutex = "example-fenced-sql";
+    code = simba_locker_create(client, &options, lock, error);
     if (code == SIMBA_OK)
         code = simba_locker_acquire_timeout(*lock, 5000, error);
     if (code == SIMBA_OK)

@@ -30,10 +30,12 @@ static int run(const char *url, struct simba_error *error)
     /* Closed in the reverse order: first the locker, which releases, then the client. */
     SIMBA_SCOPED(client) simba_client *client = NULL;
     SIMBA_SCOPED(locker) simba_locker *lock = NULL;
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     int code = simba_client_open(url, NULL, &client, error);
 
+    options.mutex = "example-locker";
     if (code == SIMBA_OK)
-        code = simba_locker_create(client, "example-locker", NULL, &lock, error);
+        code = simba_locker_create(client, &options, &lock, error);
     if (code == SIMBA_OK)
         code = simba_locker_acquire_timeout(lock, 5000, error);
     if (code != SIMBA_OK)

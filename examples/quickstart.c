@@ -4,12 +4,14 @@
 
 int main(void)
 {
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct simba_error error;
     simba_client *client = NULL;
     simba_locker *lock = NULL;
 
+    options.mutex = "backup";
     if (simba_client_open("sqlite:quickstart.db", NULL, &client, &error) ||
-        simba_locker_create(client, "backup", NULL, &lock, &error) ||
+        simba_locker_create(client, &options, &lock, &error) ||
         simba_locker_acquire_timeout(lock, 5000, &error)) {
         fprintf(stderr, "%s\n", error.text);
         return 1;

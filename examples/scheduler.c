@@ -31,7 +31,7 @@ static int clean_up(void *user, simba_scheduler *scheduler)
 static int run(simba_client *client, time_t seconds, struct simba_error *error)
 {
     struct simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
-    struct simba_scheduler_counts counts;
+    struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
     struct timespec for_a_while = {seconds, 0};
     simba_scheduler *scheduler;
     int runs = 0; /* only one run at a time, so it needs no lock */

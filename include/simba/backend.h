@@ -66,6 +66,10 @@
 extern "C" {
 #endif
 
+/* The version of all structs and functions of this header. It grows with each change of them. The
+ * library refuses a backend that was built with another one. */
+#define SIMBA_BACKEND_ABI 1
+
 struct uv_loop_s;
 
 typedef struct simba_backend simba_backend; /* each backend defines its own */
@@ -204,14 +208,13 @@ struct simba_backend_option {
 };
 
 struct simba_backend_config {
-    size_t size;
     simba_url *url;
     int64_t ttl_ms;
     int64_t transition_ms;
 };
 
 struct simba_backend_ops {
-    size_t size;
+    uint32_t abi;     /* SIMBA_BACKEND_ABI; the first field in every version */
     const char *name; /* "sqlite" */
 
     /* Whether this backend serves the scheme of a URL. */
@@ -271,7 +274,8 @@ struct simba_backend_ops {
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is
- * opened. `ops` must stay valid. A process can have SIMBA_BACKENDS_MAX of them. Configuration files
+ * opened. `ops` must stay valid. SIMBA_EINVAL: its abi is not SIMBA_BACKEND_ABI, or its name or a
+ * function is missing. A process can have SIMBA_BACKENDS_MAX of them. Configuration files
  * then may have a section `simba.NAME` for it, with its `options` as keys. So its name is a letter,
  * followed by letters, digits, '-' and '_', with at most SIMBA_BACKEND_NAME_MAX characters;
  * otherwise SIMBA_EINVAL. A key of a configuration does not tell `coffeeShop`, `coffee-shop` and

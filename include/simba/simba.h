@@ -1,39 +1,54 @@
 /*
- * simba.h - a distributed mutex and leader election library.
+ * simba.h - distributed locks and leader election on a store that several processes share.
  *
- * Contenders fight for a named mutex on a store they share. The owner holds a lease of two parts:
+ * Contenders compete for a named mutex. The store grants the winner, the owner, a lease:
  *
  *     acquired_at              ttl_at                       transition_at
  *        |------ ttl: exclusive ---|-- transition: only the owner may renew --|  others may acquire
  *
- * The owner renews its lease (guards it), gives it back, or loses it; callbacks tell the
- * application. An owner that cannot renew stops believing by its own clock before anybody else can
- * own.
+ * The owner renews its lease, releases it, or loses it. An owner that cannot renew stops believing
+ * that it owns, by its own clock, before another contender can own.
+ *
+ * What to use
+ *  - A locker to hold a mutex while a thread works: acquire, work, release.
+ *  - A contender for a service that leads for as long as it can, told by callbacks.
+ *  - A scheduler for periodic work that only the leader does.
+ *  - An observer to follow the owner without competing.
  *
  * Conventions
- *  - Functions return SIMBA_OK (0) or a negative SIMBA_E... code. Where a struct simba_error can be
- *    passed it may be NULL; it receives the code and a sentence when the function fails.
- *  - A function that returns a code answers SIMBA_EMISUSE where a handle, an argument or a place
- *    for the result is missing (a missing name or text is SIMBA_EINVAL); what may be NULL is said
- *    where it may. Questions, which return no code, need a handle.
- *  - Results come through `ret_...` parameters, which are left untouched on failure.
- *  - Strings passed in are copied. Strings handed to a callback die when the callback returns.
- *  - Every function may be called from any thread unless its comment says otherwise. Functions that
- *    destroy a handle take NULL; nobody may use the handle afterwards.
- *  - Option structs start with their size; the ..._INIT macros set it, so that they can grow.
- *  - Times named ..._at_ms are milliseconds on the clock of simba_now_ms(), not on the wall clock.
- *  - The end of a handle, the same for contender, observer, locker and scheduler: when close has
- *    returned, no callback of the handle runs and none begins; except that close does not wait for
- *    the callback it is called from, nor longer than the stop timeout for one that does not return:
- *    then only that callback still runs, the handle stays valid inside it, and on_closed follows.
- *    on_closed is the last callback, once for each close: from its return on `user` may be freed. A
- *    client that was closed (SIMBA_OK) calls nobody any more: no callback, no log hook, no
- *    executor.
- *  - After fork() the handles of the parent are dead in the child: calls return SIMBA_EFORKED,
- *    questions answer "no", destructors do nothing. The child opens clients of its own, except of
- *    SQLite while its parent had an SQLite client open at the fork (SIMBA_EFORKED): fork before the
- *    first client is opened, or exec. A `memory:` store of the parent is not the child's. A child
- *    that was forked inside a callback must not return from it.
+ *  - Functions return SIMBA_OK (0) or a negative SIMBA_E... code. `error` may be NULL; on failure
+ *    it receives the code and a sentence.
+ *  - A missing handle, argument or ret_ pointer is SIMBA_EMISUSE; a missing name or text is
+ *    SIMBA_EINVAL. A comment says where NULL is allowed. Functions that return a value instead of a
+ *    code must not be passed a NULL handle.
+ *  - Results come through ret_ parameters, which stay untouched on failure.
+ *  - The library copies strings that it is given. Strings that it passes to a callback are valid
+ *    until the callback returns.
+ *  - Any thread may call any function, unless its comment says otherwise.
+ *  - A struct that begins with its size may grow: initialise it with its ..._INIT macro. All other
+ *    structs keep their layout for as long as the major version stays the same.
+ *  - Times named ..._at_ms and deadlines are milliseconds on the clock of simba_now_ms(), which is
+ *    not the wall clock. Durations are milliseconds, too.
+ *
+ * Callbacks run on threads of the client, or on the application's executor. Callbacks of one object
+ * run one at a time, in order. A callback may call into the library, except simba_client_close.
+ *
+ * Close: one rule for locker, contender, scheduler and observer
+ *  - When close has returned, no callback of the object runs and none begins. Exceptions:
+ *     - Close does not wait for the callback that it is called from.
+ *     - Close waits for a callback at most for the stop timeout.
+ *    In both cases only that callback still runs, and the object stays valid inside it.
+ *  - on_closed is the last callback, once for each close. The application may free `user` when
+ *    on_closed returns.
+ *  - Close takes NULL. After it nothing may use the object.
+ *  - Close all objects of a client before the client. A client that was closed (SIMBA_OK) calls
+ *    nothing of the application any more: no callback, no log function, no executor.
+ *
+ * Fork: the handles of the parent are dead in the child. Calls return SIMBA_EFORKED, questions
+ * answer "no", close does nothing. The child may open clients of its own; but not of SQLite if its
+ * parent had an SQLite client open at the fork (SIMBA_EFORKED). So fork before the first client is
+ * opened, or exec. A `memory:` store of the parent is not the child's. A child that was forked in a
+ * callback must not return from it.
  */
 #ifndef SIMBA_SIMBA_H
 #define SIMBA_SIMBA_H
@@ -63,6 +78,11 @@ extern "C" {
 #define SIMBA_PRINTF(string, first)
 #endif
 
+#define SIMBA_MUTEX_MAX 264      /* bytes in the name of a mutex; SQL servers take 66 characters */
+#define SIMBA_ID_MAX 128         /* bytes in the id of a contender */
+#define SIMBA_INFINITE INT64_MAX /* a time that never comes, a wait without limit */
+#define SIMBA_UNSET INT64_MIN    /* an option that takes its default */
+
 /* The version of the library that is running, such as "0.1.0". */
 SIMBA_API const char *simba_version(void);
 
@@ -72,8 +92,8 @@ SIMBA_API const char *simba_version(void);
 enum simba_error_group {
     SIMBA_GROUP_NONE,        /* no error */
     SIMBA_GROUP_MISUSE,      /* the program is wrong: fix the call */
-    SIMBA_GROUP_CONTENDED,   /* somebody else owns, or the wait ran out: try later */
-    SIMBA_GROUP_LOST,        /* it was held and is not any more: stop the work */
+    SIMBA_GROUP_CONTENDED,   /* another contender owns, or the time ran out: try later */
+    SIMBA_GROUP_LOST,        /* the lease was held and is lost: stop the work */
     SIMBA_GROUP_UNKNOWN,     /* the reply was lost: it may or may not have happened */
     SIMBA_GROUP_UNAVAILABLE, /* the store is down or cannot serve: wait or call for help */
     SIMBA_GROUP_DENIED,      /* the store refused the credentials or the permission */
@@ -112,29 +132,18 @@ enum simba_code {
 
 struct simba_error {
     int code;         /* SIMBA_OK or SIMBA_E... */
-    int backend_code; /* the store's own number for it, 0 where it has none */
+    int backend_code; /* the store's own number, 0 if it has none */
     char text[512];   /* a sentence that names the value and the rule; cut in its middle if long */
 };
 
 /* A fixed text for a code. Never NULL, never freed. */
 SIMBA_API const char *simba_strerror(int code);
+
 SIMBA_API enum simba_error_group simba_error_group(int code);
 
-/* ---- Hooks of the whole process -------------------------------------------------------------- */
+/* ---- Client: the connection to one store ----------------------------------------------------- */
 
-/* Replaces malloc and free for the library. Call it before anything else; later it returns
- * SIMBA_EMISUSE, and where a function is missing SIMBA_EINVAL. They must be thread-safe; `resize`
- * follows realloc. */
-struct simba_allocator {
-    void *(*allocate)(void *user, size_t size);
-    void *(*resize)(void *user, void *memory, size_t size);
-    void (*release)(void *user, void *memory);
-    void *user;
-};
-SIMBA_API int simba_set_allocator(const struct simba_allocator *allocator);
-
-/* Frees what the library allocated and handed over. Takes NULL. */
-SIMBA_API void simba_free(void *memory);
+typedef struct simba_client simba_client;
 
 enum simba_log_level {
     SIMBA_LOG_NONE,
@@ -144,281 +153,169 @@ enum simba_log_level {
     SIMBA_LOG_DEBUG
 };
 
-/* Receives one line without a newline. Called from any thread of the client, and from threads that
- * wait inside the library; it must be thread-safe, must not block for long and must not call into
- * the library. */
+/* Receives one line without a newline. The client calls it on any of its threads, and on threads
+ * that wait inside the library. It must be thread-safe, must not block for long and must not call
+ * into the library. */
 typedef void simba_log_fn(void *user, enum simba_log_level level, const char *line);
 
-/* The clock that all ..._at_ms times are on. It counts while the machine is suspended and does not
- * follow steps of the wall clock; all processes of a host share it. */
-SIMBA_API int64_t simba_now_ms(void);
-
-/* The wall-clock time, in milliseconds since 1970, at which that clock shows or has shown `at_ms`,
- * as far as the wall clock is right now. For logs only: a step of the wall clock moves it.
- * SIMBA_INFINITE stays SIMBA_INFINITE. */
-SIMBA_API int64_t simba_wall_ms(int64_t at_ms);
-
-/* ---- Durations and names --------------------------------------------------------------------- */
-
-/* Reads "250ms", "10s", "1m30s", "2h", "1d" and "0", also as ISO 8601 writes them ("PT1M30S"), and
- * with a leading '-' their negatives, into milliseconds. Refuses anything else, also what would
- * overflow. */
-SIMBA_API int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *error);
-
-/* Writes the same form. `size` of 32 always suffices. Returns `buffer`. */
-SIMBA_API const char *simba_duration_format(int64_t ms, char *buffer, size_t size);
-
-#define SIMBA_MUTEX_MAX 264 /* bytes in the name of a mutex; SQL servers take 66 characters */
-#define SIMBA_ID_MAX 128    /* bytes in a contender id */
-#define SIMBA_INFINITE INT64_MAX
-
-/* Whether a name or an id keeps the rules: not blank, within its length, no control characters, and
- * no "@@" in an id. Stores may add rules of their own: MySQL and PostgreSQL take as many characters
- * as the column of the table `simba_mutex` has, 66 where the library made it. A start, an acquire
- * or a question with a name that the store does not take fails with SIMBA_EINVAL. */
-SIMBA_API int simba_mutex_validate(const char *mutex, struct simba_error *error);
-SIMBA_API int simba_id_validate(const char *id, struct simba_error *error);
-
-/* Makers of contender ids. Each writes a string of at most SIMBA_ID_MAX bytes and its NUL.
- *   host     {counter}:{pid}@{host address}          readable; can collide between containers
- *   uuid     32 hex digits                           says nothing of the host
- *   default  {counter}:{pid}@{host address}~{six}    the host id and six random characters, which
- *                                                    are drawn for each id */
+/* Writes the id of a new contender; see simba_id_default below. Called on the thread that creates a
+ * contender, locker or scheduler, which fails with the code that it returns. */
 typedef int simba_id_generator(void *user, char ret_id[SIMBA_ID_MAX + 1]);
-SIMBA_API int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1]);
-SIMBA_API int simba_id_uuid(void *user, char ret_id[SIMBA_ID_MAX + 1]);
-SIMBA_API int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1]);
 
-/* Makes an id of a name that people know a contender by: "host1" becomes "host1~x7k2p9". The random
- * part is new in every call, so two contenders that are given the same name have different ids. The
- * name keeps the rules of an id and has at most SIMBA_ID_MAX - 7 bytes. */
-SIMBA_API int simba_id_unique(const char *name, char ret_id[SIMBA_ID_MAX + 1],
-                              struct simba_error *error);
+struct simba_executor;    /* below: where callbacks run */
+struct simba_backend_ops; /* backend.h: a store of the application */
 
-/* ---- Owner and state: plain values ----------------------------------------------------------- */
-
-/* Who owns a mutex. An empty id and zeros are nobody. Stores without leases (ZooKeeper) report
- * ttl_at_ms = transition_at_ms = SIMBA_INFINITE. */
-struct simba_owner {
-    char id[SIMBA_ID_MAX + 1];
-    int64_t acquired_at_ms;
-    int64_t ttl_at_ms;
-    int64_t transition_at_ms;
-    uint64_t fence; /* the token of the owner's term, 0 where it is not known */
-};
-
-#define SIMBA_OWNER_NONE                                                                           \
-    {                                                                                              \
-        {0}, 0, 0, 0, 0                                                                            \
-    }
-
-SIMBA_API bool simba_owner_is_in_ttl(const struct simba_owner *owner, int64_t now_ms);
-SIMBA_API bool simba_owner_is_in_transition(const struct simba_owner *owner, int64_t now_ms);
-SIMBA_API bool simba_owner_has_owner(const struct simba_owner *owner, int64_t now_ms);
-SIMBA_API bool simba_owner_is_owner(const struct simba_owner *owner, const char *id);
-SIMBA_API bool simba_owner_is_in_ttl_of(const struct simba_owner *owner, const char *id,
-                                        int64_t now_ms);
-SIMBA_API bool simba_owner_is_in_transition_of(const struct simba_owner *owner, const char *id,
-                                               int64_t now_ms);
-
-/* A change of ownership. */
-struct simba_state {
-    struct simba_owner before;
-    struct simba_owner after;
-};
-
-#define SIMBA_STATE_NONE                                                                           \
-    {                                                                                              \
-        SIMBA_OWNER_NONE, SIMBA_OWNER_NONE                                                         \
-    }
-
-SIMBA_API bool simba_state_is_changed(const struct simba_state *state);
-SIMBA_API bool simba_state_is_acquired(const struct simba_state *state, const char *id);
-SIMBA_API bool simba_state_is_released(const struct simba_state *state, const char *id);
-SIMBA_API bool simba_state_is_owner(const struct simba_state *state, const char *id);
-SIMBA_API bool simba_state_is_in_ttl(const struct simba_state *state, const char *id,
-                                     int64_t now_ms);
-
-/* ---- Client: the connection to one store ----------------------------------------------------- */
-
-typedef struct simba_client simba_client;
-
-/* Runs callbacks in place of the client's own dispatcher threads. `execute` must arrange for
- * run(argument) to be called exactly once, soon, on some thread. It is called on threads of the
- * client and on those that wait inside the library: it must not block and must not call run()
- * itself before it returns. A thread that has called run() is one of the executor's threads. When
- * such a thread waits inside the library it runs the callbacks itself that it waits for and that
- * the executor has not begun: a stop or close those of its object, an acquire those of its mutex,
- * the close of a client all. So a program with a single thread may call them. While no thread has
- * called run() yet, a thread that has waited for 100 ms does the same. The executor calls run() all
- * the same; it does nothing then, also when the client is closed by that time. */
-struct simba_executor {
-    void (*execute)(void *user, void (*run)(void *argument), void *argument);
-    void *user;
-};
-
-struct simba_backend_ops; /* backend.h */
-
-/* Times are milliseconds. A field left as SIMBA_CLIENT_OPTIONS_INIT set it takes the value of the
- * URL or, failing that, the default. */
+/* An option goes before the URL's parameter, and that before the default. */
 struct simba_client_options {
     size_t size;
-    int64_t ttl_ms;           /* default 10 s */
-    int64_t transition_ms;    /* default 6 s; at least twice the drift margin */
-    int64_t initial_delay_ms; /* default 0: before the first attempt */
-    int64_t jitter_min_ms;    /* default -200 ms, at least -1 s: added to a contender's delay */
-    int64_t jitter_max_ms;    /* default 1 s */
-    int64_t stop_timeout_ms;  /* default 10 s: how long a stop may take */
-    int dispatcher_threads;   /* default 4: the most threads that run callbacks at once */
-    struct simba_executor executor;   /* where set, callbacks run there */
-    simba_id_generator *id_generator; /* default simba_id_default */
-    void *id_user;
-    simba_log_fn *log;
-    void *log_user;
-    enum simba_log_level log_level;
-    const struct simba_backend_ops *backend; /* where set, used whatever the URL's scheme */
-    /* Default 0: none. From one waiter to the next, where the store has a queue (Redis, memory): in
-     * place of the jitter. */
-    int64_t turn_ms;
-    /* Default false. Opening succeeds also while the store is down or refuses: everything behaves
-     * as if the store had gone away after the opening, and owns, reads and works as soon as it can
-     * be used. An acquire waits for that, too, within its time-out. What is wrong with the URL
-     * itself still fails at once. */
+    int64_t ttl_ms;           /* default 10 s: the first part of the lease, without requests */
+    int64_t transition_ms;    /* default 6 s, at least two drift margins: the time to renew */
+    int64_t initial_delay_ms; /* default 0: from a start to the first attempt */
+    int64_t jitter_min_ms;    /* default -200 ms, at least -1 s: a random delay that spreads */
+    int64_t jitter_max_ms;    /* default 1 s: the attempts of waiting contenders */
+    int64_t turn_ms;          /* default 0, none: instead of the jitter, a delay for each waiter
+                                 that is ahead in the store's queue (Redis, memory) */
+    int64_t stop_timeout_ms;  /* default 10 s: how long a stop, release or close may take */
+    int dispatcher_threads;   /* 0 is the default, 4: the most callbacks that run at once */
+
+    /* Default false: opening fails if the store cannot be used now. True: opening succeeds also
+     * while the store is down or refuses, and objects behave as if it had gone down later. An
+     * acquire waits for the store within its time-out. A wrong URL still fails at once. */
     bool allow_store_down;
+
+    simba_id_generator *id_generator; /* default simba_id_default */
+    void *id_user;                    /* passed to id_generator */
+    simba_log_fn *log;                /* NULL: no log */
+    void *log_user;                   /* passed to log */
+    enum simba_log_level log_level;   /* default SIMBA_LOG_WARN: the least important that is told */
+
+    const struct simba_executor *executor;   /* copied; NULL: the client's own threads */
+    const struct simba_backend_ops *backend; /* not copied; NULL: the URL's scheme decides */
 };
 
-#define SIMBA_UNSET INT64_MIN
 #define SIMBA_CLIENT_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct simba_client_options), SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET,   \
-            SIMBA_UNSET, SIMBA_UNSET, 0, {NULL, NULL}, NULL, NULL, NULL, NULL, SIMBA_LOG_WARN,     \
-            NULL, SIMBA_UNSET, false                                                               \
+            SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, 0, false, NULL, NULL, NULL, NULL,               \
+            SIMBA_LOG_WARN, NULL, NULL                                                             \
     }
 
-/* Creates a client: `sqlite:PATH`, `memory:NAME` ... with options behind a '?', such as
+/* Creates a client and starts its threads. The caller closes it with simba_client_close. `options`
+ * may be NULL. The URL is `sqlite:PATH`, `redis://HOST` ... with parameters such as
  * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&turn=0s&stop-timeout=10s`. A password
- * need not stand in the URL: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
- * Relative paths in the URL count from the working folder of this call, also when the process has
- * moved to another one. `options` may be NULL. Fails when the URL or the timings are invalid and,
- * unless options->allow_store_down, when the store cannot be used now. Starts the client's
- * threads. */
+ * need not stand in it: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
+ * Relative paths count from the working folder at the time of this call. Waits for the store. Fails
+ * if the URL or a time is invalid and, unless options->allow_store_down, if the store cannot be
+ * used. */
 SIMBA_API int simba_client_open(const char *url, const struct simba_client_options *options,
                                 simba_client **ret_client, struct simba_error *error);
 
 /* Creates a client from a configuration file: YAML with the keys of the JVM library, such as
- * `simba.redis.ttl`, and `url`; simba.yaml(5) lists them. Exactly one store must be enabled in it.
- * `options` go before the file. Paths are relative to its folder. A file that other users may write
- * is refused. One that holds a password and that everybody may read is used, with a warning through
- * options->log. SIMBA_EDISABLED: the file says `simba.enabled: false`, so the program should do
- * without. SIMBA_EUNSUPPORTED: the library was built without libyaml. */
+ * `simba.redis.ttl`, and `url`; simba.yaml(5) lists them. The file must enable exactly one store.
+ * `options`, which may be NULL, go before the file. Paths are relative to its folder. A file that
+ * other users may write is refused. A file with a password that everybody may read is used, with a
+ * warning in the log.
+ *   SIMBA_EDISABLED     the file says `simba.enabled: false`: the program should do without
+ *   SIMBA_EUNSUPPORTED  the library was built without libyaml */
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
                                        simba_client **ret_client, struct simba_error *error);
 
-/* Reads a configuration file into the URL that says the same. Of `options`, which may be NULL, only
- * the log hook is used. *ret_url is the caller's, to be given to simba_free; a password of the file
- * is in it, one that the file names by `password-file` or `password-env` is not. */
-SIMBA_API int simba_config_read(const char *path, const struct simba_client_options *options,
-                                char **ret_url, struct simba_error *error);
-
-#define SIMBA_CONFIG_ORIGIN_MAX 256 /* bytes, with the NUL */
-
-/* The same for a program that opens the client itself, and wants to tell its user where an error
- * comes from. Passwords that the file names must be there. `ret_origin` is where the URL stands,
- * such as "simba.yaml:3:10: simba.redis.url", for errors of the group SIMBA_GROUP_CONFIG that show
- * only when the URL is opened. */
-SIMBA_API int simba_config_check(const char *path, const struct simba_client_options *options,
-                                 char **ret_url, char ret_origin[SIMBA_CONFIG_ORIGIN_MAX],
-                                 struct simba_error *error);
-
-/* As simba_config_read for a configuration in memory, whose paths stay as they are. `name` stands
- * for the file in errors. */
-SIMBA_API int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
-                                 struct simba_error *error);
-
-/* Destroys a client, after all that was made from it has been closed; until then it returns
- * SIMBA_EBUSY and changes nothing. So it does when a callback has not returned within the stop
- * timeout: call it again. Not from a callback (SIMBA_EMISUSE). */
+/* Destroys a client. Takes NULL.
+ *   SIMBA_EBUSY    an object of the client is open, and nothing has changed; or a callback of a
+ *                  closed object did not return within the stop timeout: call again
+ *   SIMBA_EMISUSE  called from a callback */
 SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error);
 
-/* The two parts of the lease that contenders of this client ask for. */
-SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
-                                 int64_t *ret_transition_ms);
+/* ---- Locker: acquire, work, release ---------------------------------------------------------- */
 
-/* SQLite only. Creates a descriptor that keeps what this client owns: until the client is closed or
- * dead and every such descriptor is closed, others wait for the end of the lease; then the mutex is
- * free at once. A caller that hands the work under a mutex to another program lets that inherit
- * one, by fcntl(fd, F_SETFD, 0) between fork and exec, and closes its own copy. The descriptor is
- * read-only and close-on-exec; the program that has it can give up its own part, but not the
- * client's. It can hide the death of other owners of the same database until their leases end.
- * Returns -1 with errno: ENOTSUP for other stores and before the client has acquired anything. */
-SIMBA_API int simba_client_life_fd(simba_client *client);
+/* One acquirer at a time, not reentrant: while one thread acquires or holds, another gets
+ * SIMBA_EBUSY. The client renews the lease until the release. A lost lease is not won back. */
+typedef struct simba_locker simba_locker;
 
-/* The mutexes on the store and who owns them, in the order of their names. */
-struct simba_mutex_status {
-    char mutex[SIMBA_MUTEX_MAX + 1];
-    struct simba_owner owner; /* an empty id when the mutex is free */
-    int64_t waiters;          /* -1 where the store does not know */
-};
+typedef void simba_lost_fn(void *user);
 
-/* Uses the store. With `mutex` only that one; it is reported as free when the store does not have
- * it. *ret_list is the caller's, to be given to simba_free. Waits at most `timeout_ms`. On Redis a
- * list leaves out what cannot be read, with a warning in the log: foreign data under the keys, or
- * no right to read them. */
-SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
-                                  struct simba_mutex_status **ret_list, size_t *ret_count,
-                                  struct simba_error *error);
+/* The last callback of an object; see "Close" above. */
+typedef void simba_closed_fn(void *user);
 
-/* Those who wait for a mutex, the next one first, as the store knows them; none where it knows no
- * order (SQL). Waiters that died may be among them for a while. The rest is as above. */
-struct simba_waiter {
-    char id[SIMBA_ID_MAX + 1];
-};
-SIMBA_API int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_ms,
-                                 struct simba_waiter **ret_list, size_t *ret_count,
-                                 struct simba_error *error);
-
-/* Takes a mutex away from its owner, for an operator: otherwise an owner that hangs keeps it as
- * long as it renews. Only the term that was seen is ended; its owner loses the mutex at its next
- * renewal, ttl at the latest, and works on until then. The next waiter is woken. *ret_owner: from
- * whom it was taken, with an empty id when it was free. SIMBA_ECONTENDED: the owner changed
- * meanwhile, and nothing was taken. Waits at most `timeout_ms`. */
-SIMBA_API int simba_client_force_release(simba_client *client, const char *mutex,
-                                         int64_t timeout_ms, struct simba_owner *ret_owner,
-                                         struct simba_error *error);
-
-/* ---- Metrics --------------------------------------------------------------------------------- */
-
-#define SIMBA_HISTOGRAM_BUCKETS 32
-
-/* bucket[i] counts durations d with 2^(i-1) us <= d < 2^i us; bucket[0] those under 1 us and the
- * last one all that is longer. */
-struct simba_histogram {
-    uint64_t count;
-    uint64_t sum_us;
-    uint64_t bucket[SIMBA_HISTOGRAM_BUCKETS];
-};
-
-struct simba_metrics {
+struct simba_locker_options {
     size_t size;
-    uint64_t acquisitions;
-    uint64_t losses;   /* terms that ended without a stop, or that a stop found gone */
-    uint64_t releases; /* mutexes given back */
-    uint64_t renewals;
-    uint64_t errors;     /* requests that the store did not carry out, or nobody knows */
-    uint64_t owned;      /* gauge: mutexes owned now */
-    uint64_t contenders; /* gauge: contenders started now */
-    struct simba_histogram contention; /* from the start of a contest to its win */
-    struct simba_histogram operation;  /* from the sending of a request to its answer */
+    const char *mutex;          /* required */
+    const char *id;             /* NULL: the client's id generator makes one */
+    simba_lost_fn *on_lost;     /* the lease was lost while it was held: end the work. Release and
+                                   close wait for it as "Close" says. NULL: none */
+    simba_closed_fn *on_closed; /* NULL: none */
+    void *user;                 /* passed to both */
+
+    /* True: an acquire also ends if the store fails at the first attempt (SIMBA_ESTORE), with a
+     * full disk for example. Otherwise it goes on trying within its time-out. */
+    bool fail_fast;
+
+    /* With fail_fast: also if the outcome of the first attempt is unknown (SIMBA_EUNKNOWN). For a
+     * store that is a file, where that means a disk that fails. On a server it means a lost reply,
+     * and the next attempt will tell. */
+    bool fail_fast_unknown;
 };
 
-/* Fills in the fields that fit into metrics->size. */
-SIMBA_API int simba_client_metrics(simba_client *client, struct simba_metrics *metrics);
+#define SIMBA_LOCKER_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(struct simba_locker_options), NULL, NULL, NULL, NULL, NULL, false, false            \
+    }
 
-/* ---- Contender: takes part in the contest for a mutex ---------------------------------------- */
+/* Creates a locker. The caller closes it with simba_locker_close. Does not use the store. */
+SIMBA_API int simba_locker_create(simba_client *client, const struct simba_locker_options *options,
+                                  simba_locker **ret_locker, struct simba_error *error);
+
+/* Waits until the mutex is acquired. Fails early only with an error that waiting cannot heal: wrong
+ * credentials, a name that the store does not take, a cancel, and what fail_fast says. An acquire
+ * that fails leaves nothing on the store. */
+SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
+
+/* The same for at most `timeout_ms`; then SIMBA_ETIMEDOUT, or the store's error if that was the
+ * reason. A store that hangs costs a fifth of a second more; what it grants later is released when
+ * it answers, or expires. */
+SIMBA_API int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout_ms,
+                                           struct simba_error *error);
+
+/* One attempt. SIMBA_ECONTENDED: another contender owns. */
+SIMBA_API int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error);
+
+/* Ends the acquire that another thread is in, with SIMBA_ECANCELED unless it has won. If no thread
+ * is in one and the mutex is not held, the next acquire ends at once: a thread that is about to
+ * acquire does not miss the cancel. No effect while the mutex is held. Not async-signal-safe.
+ * (pthread_cancel has no effect on a thread until its acquire returns.) */
+SIMBA_API void simba_locker_cancel(simba_locker *locker);
+
+/* Releases the mutex, which is not held afterwards, whatever the result.
+ *   SIMBA_ELOST   the lease was lost before, also if only the store knew: the mutex was taken away,
+ *                 or the store lost its data. Another contender may have owned meanwhile. A release
+ *                 whose first answer was lost may not notice.
+ *   SIMBA_ESTATE  it was not acquired */
+SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *error);
+
+/* Destroys a locker; releases first if needed. No thread may be in an acquire. */
+SIMBA_API void simba_locker_close(simba_locker *locker);
+
+/* About this instant. Lock-free, cheap enough for every step of the work. */
+SIMBA_API bool simba_locker_is_held(const simba_locker *locker);
+SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker);      /* 0: not held */
+SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker); /* as of a contender */
+SIMBA_API int64_t simba_locker_window_ms(const simba_locker *locker);   /* as of a contender */
+
+/* Valid until the locker is closed. */
+SIMBA_API const char *simba_locker_id(const simba_locker *locker);
+SIMBA_API const char *simba_locker_mutex(const simba_locker *locker);
+
+/* The owner as far as the locker knows, also after an acquire that failed. */
+struct simba_owner;
+SIMBA_API void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner);
+
+/* ---- Contender: competes for a mutex and leads while it owns --------------------------------- */
+
+typedef struct simba_contender simba_contender;
 
 enum simba_status {
     SIMBA_INITIAL,  /* not started, or stopped */
-    SIMBA_STARTING, /* started; the store has not answered yet. Staying here: is it reachable? */
+    SIMBA_STARTING, /* started; the store has not answered yet. If it stays: is it reachable? */
     SIMBA_RUNNING,
     SIMBA_STOPPING
 };
@@ -429,276 +326,437 @@ SIMBA_API const char *simba_status_name(enum simba_status status);
 /* STARTING or RUNNING. */
 SIMBA_API bool simba_status_is_active(enum simba_status status);
 
-typedef struct simba_contender simba_contender;
-
+/* Receives a change of owner. `state` is valid until the callback returns. */
+struct simba_state;
 typedef void simba_state_fn(void *user, const struct simba_state *state);
 
-/* See "The end of a handle" above. */
-typedef void simba_closed_fn(void *user);
-
-/* Callbacks of one contender run one at a time, in order. on_acquired and on_released alternate. A
- * slow callback delays neither a renewal nor the loss of a lease that cannot be renewed. Changes
- * that come while a callback runs are told as one, from the first `before` to the last `after`: a
- * term that was lost, or that a stop has ended, before its on_acquired could begin has neither
- * on_acquired nor on_released. An on_released that cannot begin before a stop is given up is
- * dropped. After a loss the contender competes again when its callbacks have returned, not
- * before. */
+/* on_acquired and on_released alternate. A slow callback delays neither a renewal nor the loss of a
+ * lease that cannot be renewed. Changes that come while a callback runs are told as one, from the
+ * first `before` to the last `after`. So these have neither on_acquired nor on_released:
+ *  - a term that was lost before its on_acquired could begin,
+ *  - a term that a stop ended before its on_acquired could begin.
+ * An on_released that cannot begin within the stop timeout is dropped. After a loss the contender
+ * competes again when its callbacks have returned. */
 struct simba_contender_options {
     size_t size;
     const char *mutex;           /* required */
-    const char *id;              /* NULL: made by the client's id generator */
-    simba_state_fn *on_acquired; /* may be NULL, like the others */
-    simba_state_fn *on_released;
-    /* Changes of owner, also between others; runs first. A contender that waits hears of them at
-     * once where the store pushes them: in memory, on SQLite, Redis and ZooKeeper, and on
-     * PostgreSQL those that a release brings; on MySQL within its poll, 200 ms. For that it listens
-     * and reads as an observer does; others cost the store nothing more. */
-    simba_state_fn *on_notify;
-    void *user;
-    int64_t ttl_ms; /* SIMBA_UNSET: the client's; the same for the next */
-    int64_t transition_ms;
-    simba_closed_fn *on_closed; /* the last callback, after close */
-    /* The heartbeat of a term: the store has renewed the lease; `before` and `after` are both this
-     * contender. A renewal that comes while a callback runs is told when that has returned, several
-     * as one. */
+    const char *id;              /* NULL: the client's id generator makes one */
+    simba_state_fn *on_acquired; /* this contender owns: begin the work. NULL: none */
+    simba_state_fn *on_released; /* it does not own any more, or is being stopped: end the work */
+
+    /* The store has renewed the lease; `before` and `after` are both this contender. Renewals that
+     * come while a callback runs are told as one when it has returned. NULL: none. */
     simba_state_fn *on_renewed;
+
+    /* The owner changed, also between other contenders; runs before the others. A waiting contender
+     * learns of a change at once in memory, on SQLite, Redis and ZooKeeper, and of a release on
+     * PostgreSQL; within its poll, 200 ms, on MySQL. For that it reads and listens as an observer
+     * does. NULL: none, and no such reads. */
+    simba_state_fn *on_notify;
+
+    simba_closed_fn *on_closed; /* NULL: none */
+    void *user;                 /* passed to all callbacks */
+    int64_t ttl_ms;             /* SIMBA_UNSET: the client's */
+    int64_t transition_ms;      /* SIMBA_UNSET: the client's */
 };
 
 #define SIMBA_CONTENDER_OPTIONS_INIT                                                               \
     {                                                                                              \
-        sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, SIMBA_UNSET,   \
-            SIMBA_UNSET, NULL, NULL                                                                \
+        sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
+            SIMBA_UNSET, SIMBA_UNSET                                                               \
     }
 
+/* Creates a contender, which is INITIAL. The caller closes it with simba_contender_close. */
 SIMBA_API int simba_contender_create(simba_client *client,
                                      const struct simba_contender_options *options,
                                      simba_contender **ret_contender, struct simba_error *error);
 
-/* INITIAL to STARTING. Otherwise SIMBA_ESTATE, and nothing changes. Does not wait for the store.
- * SIMBA_EINVAL: the store is known not to take the name or the id. Where that is found out only
- * later, the contender goes on trying, and logs it as an error. */
+/* Begins to compete: INITIAL becomes STARTING. Does not wait for the store.
+ *   SIMBA_ESTATE  it is not INITIAL; nothing changes
+ *   SIMBA_EINVAL  the store is known not to take the name or the id. If that is found out later,
+ *                 the contender goes on trying and logs an error */
 SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_error *error);
 
-/* From STARTING or RUNNING, otherwise SIMBA_ESTATE. is_owner turns false at once; on_released runs
- * while the lease is still renewed; when it has returned the mutex is given back, and then stop
- * returns. All that within the stop timeout: past it stop returns SIMBA_ETIMEDOUT and what is left
- * on the store runs out by itself. SIMBA_ELOST: it owned, and its term was gone before the mutex
- * was given back, so that another may have owned while this one still worked; on_released has run
- * once all the same. In each case the contender is INITIAL again and no callback begins any more;
- * past the timeout one that had begun may still run. From inside a callback of this contender it
- * returns at once and the rest follows. */
+/* Ends the contest and waits, at most for the stop timeout:
+ *  1. is_owner is false at once.
+ *  2. on_released runs if it owned. The client renews the lease meanwhile.
+ *  3. The client releases the mutex. The contender is INITIAL again, no callback begins any more.
+ * From inside a callback of this contender stop returns at once, and the rest follows.
+ *   SIMBA_ESTATE     it is neither STARTING nor RUNNING
+ *   SIMBA_ETIMEDOUT  not done within the stop timeout: it is INITIAL, a callback may still run, and
+ *                    what is left on the store expires
+ *   SIMBA_ELOST      the term was gone before the release, so another contender may have owned
+ *                    while this one still worked; on_released has run once all the same */
 SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_error *error);
 
-/* Destroys it; stops it first where needed. In its own callbacks it returns at once, and nothing
- * but on_closed begins any more, no on_released either: the mutex is given back when the callback
- * has returned. */
+/* Destroys a contender; stops it first if needed. In its own callbacks close returns at once, no
+ * on_released follows, and the client releases the mutex when the callback has returned. */
 SIMBA_API void simba_contender_close(simba_contender *contender);
 
-/* Questions about this instant; lock-free and cheap enough for every loop of the work. */
+/* About this instant. Lock-free, cheap enough for every step of the work. */
 SIMBA_API bool simba_contender_is_owner(const simba_contender *contender);
 SIMBA_API bool simba_contender_is_in_ttl(const simba_contender *contender);
-SIMBA_API uint64_t simba_contender_fence(const simba_contender *contender); /* 0: not the owner */
 SIMBA_API enum simba_status simba_contender_status(const simba_contender *contender);
 
-/* The instant at which this contender stops believing unless a renewal succeeds; 0: not the
- * owner. */
+/* The token of the term: each later term of the mutex has a larger one. 0: not the owner. */
+SIMBA_API uint64_t simba_contender_fence(const simba_contender *contender);
+
+/* When this contender stops believing that it owns, unless a renewal succeeds. 0: not the owner. */
 SIMBA_API int64_t simba_contender_deadline_ms(const simba_contender *contender);
 
-/* How long before that instant the renewals begin; 0: not the owner. A store may grant a shorter
- * lease than was asked for, as sessions of ZooKeeper do, and then the window is shorter, too. */
+/* How long before the deadline the renewals begin. 0: not the owner. Shorter if the store grants a
+ * shorter lease than was asked for, as sessions of ZooKeeper do. */
 SIMBA_API int64_t simba_contender_window_ms(const simba_contender *contender);
 
+/* Valid until the contender is closed. */
 SIMBA_API const char *simba_contender_id(const simba_contender *contender);
 SIMBA_API const char *simba_contender_mutex(const simba_contender *contender);
 
-/* What the store said last: `after` is the owner as far as this contender knows, `before` the owner
- * that it knew until then. After a renewal, and when an attempt finds the same owner again, both
- * are the same. A start begins with nobody in both; a stop ends with nobody in `after`, which
- * on_notify is told. Without on_notify a contender that waits learns of changes between others by
- * its own attempts: a lease later at most. Set it, or use an observer, to know at once. */
+/* What the store said last: `after` is the owner, `before` the owner until then. Both are the same
+ * after a renewal, and when an attempt finds the same owner again. A start begins with nobody in
+ * both; a stop ends with nobody in `after`, and tells on_notify. Without on_notify a waiting
+ * contender learns of changes by its own attempts, at most a lease later. */
 SIMBA_API void simba_contender_state(simba_contender *contender, struct simba_state *ret_state);
 
-/* What the last request failed with, SIMBA_OK when it did not fail. */
+/* Returns what the last request failed with, SIMBA_OK if it did not fail. */
 SIMBA_API int simba_contender_last_error(simba_contender *contender, struct simba_error *error);
 
-/* ---- Observer: follows a mutex without competing for it -------------------------------------- */
+/* ---- Scheduler: periodic work on the leader only --------------------------------------------- */
+
+typedef struct simba_scheduler simba_scheduler;
+
+enum simba_schedule_strategy {
+    /* At initial_delay + n * period after the acquisition. A run that falls due during another run
+     * is skipped: runs neither overlap nor pile up, and the rhythm stays. */
+    SIMBA_FIXED_RATE,
+    /* `period` after the end of the last run. */
+    SIMBA_FIXED_DELAY
+};
+
+/* Does the work once. Return 0; another value is counted and logged, and the schedule goes on. Long
+ * work asks simba_scheduler_should_stop from time to time. All runs of a term are on one thread,
+ * which a scheduler has while it leads, so long work delays no callbacks. If the system gives no
+ * thread, the log says so as an error, and the work waits until there is one, at most a second
+ * longer. With an executor the runs take place there. */
+typedef int simba_work_fn(void *user, simba_scheduler *scheduler);
+
+struct simba_scheduler_options {
+    size_t size;
+    const char *mutex;          /* required */
+    const char *id;             /* NULL: the client's id generator makes one */
+    const char *worker;         /* name in logs, and of the thread (15 bytes); NULL: the mutex */
+    simba_work_fn *work;        /* required */
+    simba_closed_fn *on_closed; /* NULL: none */
+    void *user;                 /* passed to both */
+    enum simba_schedule_strategy strategy;
+    int64_t initial_delay_ms; /* from an acquisition to the first run */
+    int64_t period_ms;        /* required, more than 0 */
+};
+
+#define SIMBA_SCHEDULER_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(struct simba_scheduler_options), NULL, NULL, NULL, NULL, NULL, NULL,                \
+            SIMBA_FIXED_RATE, 0, 0                                                                 \
+    }
+
+/* Creates a scheduler, which is INITIAL. The caller closes it with simba_scheduler_close. */
+SIMBA_API int simba_scheduler_create(simba_client *client,
+                                     const struct simba_scheduler_options *options,
+                                     simba_scheduler **ret_scheduler, struct simba_error *error);
+
+/* As simba_contender_start. */
+SIMBA_API int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error);
+
+/* As simba_contender_stop: the mutex is released when the run under way has returned. */
+SIMBA_API int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error);
+
+/* Destroys a scheduler; stops it first if needed. */
+SIMBA_API void simba_scheduler_close(simba_scheduler *scheduler);
+
+/* True: the run under way should end, because the lead was lost or a stop waits. Lock-free, like
+ * the next two. During a run all three are about the term in which it began, on every thread: a run
+ * that outlasts its stop is told to end also after a restart, and gets no token (0). */
+SIMBA_API bool simba_scheduler_should_stop(const simba_scheduler *scheduler);
+SIMBA_API bool simba_scheduler_is_leader(const simba_scheduler *scheduler);
+SIMBA_API uint64_t simba_scheduler_fence(const simba_scheduler *scheduler);
+
+SIMBA_API enum simba_status simba_scheduler_status(const simba_scheduler *scheduler);
+
+/* Valid until the scheduler is closed. */
+SIMBA_API const char *simba_scheduler_id(const simba_scheduler *scheduler);
+SIMBA_API const char *simba_scheduler_mutex(const simba_scheduler *scheduler);
+
+struct simba_schedule_counts {
+    size_t size;
+    uint64_t runs;
+    uint64_t failures; /* runs that returned other than 0 */
+    uint64_t skipped;  /* runs that fell due during another, or while there was no thread */
+};
+
+#define SIMBA_SCHEDULE_COUNTS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(struct simba_schedule_counts), 0, 0, 0                                              \
+    }
+
+/* Fills in the fields that fit into counts->size. */
+SIMBA_API int simba_scheduler_counts(const simba_scheduler *scheduler,
+                                     struct simba_schedule_counts *counts);
+
+/* ---- Observer: follows the owner without competing ------------------------------------------- */
 
 typedef struct simba_observer simba_observer;
 
 struct simba_observer_options {
     size_t size;
-    const char *mutex;         /* required */
-    simba_state_fn *on_notify; /* changes of owner or term, as far as the store tells terms apart */
-    void *user;
-    int64_t poll_ms; /* SIMBA_UNSET: 1 s. The longest time between two looks at the store */
-    simba_closed_fn *on_closed; /* the last callback, after close */
+    const char *mutex;          /* required */
+    simba_state_fn *on_notify;  /* the owner or its term changed, as far as the store tells terms
+                                   apart. NULL: none */
+    simba_closed_fn *on_closed; /* NULL: none */
+    void *user;                 /* passed to both */
+    int64_t poll_ms;            /* SIMBA_UNSET: 1 s. The longest time between two reads */
 };
 
 #define SIMBA_OBSERVER_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(struct simba_observer_options), NULL, NULL, NULL, SIMBA_UNSET, NULL                 \
+        sizeof(struct simba_observer_options), NULL, NULL, NULL, NULL, SIMBA_UNSET                 \
     }
 
+/* Creates an observer, which is INITIAL. The caller closes it with simba_observer_close. */
 SIMBA_API int simba_observer_create(simba_client *client,
                                     const struct simba_observer_options *options,
                                     simba_observer **ret_observer, struct simba_error *error);
+
+/* As of a contender: start, stop, close and status. */
 SIMBA_API int simba_observer_start(simba_observer *observer, struct simba_error *error);
 SIMBA_API int simba_observer_stop(simba_observer *observer, struct simba_error *error);
 SIMBA_API void simba_observer_close(simba_observer *observer);
 SIMBA_API enum simba_status simba_observer_status(const simba_observer *observer);
+
+/* Valid until the observer is closed. */
 SIMBA_API const char *simba_observer_mutex(const simba_observer *observer);
+
+/* The last change that the store told, as of a contender. */
 SIMBA_API void simba_observer_state(simba_observer *observer, struct simba_state *ret_state);
 
-/* ---- Locker: acquire, work, release ---------------------------------------------------------- */
+/* ---- Scope-bound handles for GCC and Clang --------------------------------------------------- */
 
-/* One acquirer at a time, not reentrant: while one thread acquires or holds, another gets
- * SIMBA_EBUSY. The lease is renewed until the release. */
-typedef struct simba_locker simba_locker;
+#if defined(__GNUC__)
+/* SIMBA_SCOPED(locker) simba_locker *lock = NULL; closes it when the scope ends. */
+#define SIMBA_SCOPED(noun) __attribute__((cleanup(simba_##noun##_cleanup)))
 
-/* `id` may be NULL. */
-SIMBA_API int simba_locker_create(simba_client *client, const char *mutex, const char *id,
-                                  simba_locker **ret_locker, struct simba_error *error);
+SIMBA_API void simba_client_cleanup(simba_client **client);
+SIMBA_API void simba_contender_cleanup(simba_contender **contender);
+SIMBA_API void simba_locker_cleanup(simba_locker **locker);
+SIMBA_API void simba_observer_cleanup(simba_observer **observer);
+SIMBA_API void simba_scheduler_cleanup(simba_scheduler **scheduler);
+#endif
 
-/* Sets what is called, as a callback, when the lease is lost while it is held: the work should end.
- * Not while it is acquired or held (SIMBA_EBUSY). Release and close wait for it, at most for the
- * stop timeout, unless they are called from it. */
-SIMBA_API int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
-                                   struct simba_error *error);
+/* ---- Owner and state: plain values ----------------------------------------------------------- */
 
-/* Sets the last callback, after close. Not while it is acquired or held (SIMBA_EBUSY). */
-SIMBA_API int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, void *user,
-                                     struct simba_error *error);
-
-/* From now on an acquire also ends when the store fails at the first attempt (SIMBA_ESTORE), with a
- * full disk for example: a caller without a limit learns at once that there is nothing to wait for
- * yet. `or_unknown`: also when the outcome is unknown (SIMBA_EUNKNOWN). That is for a store that is
- * a file, where it means a disk that fails; on a server a reply was lost, and the next attempt will
- * tell. An acquire that ends so leaves nothing behind on the store. Not while it is acquired or
- * held (SIMBA_EBUSY). */
-SIMBA_API int simba_locker_fail_fast(simba_locker *locker, bool or_unknown,
-                                     struct simba_error *error);
-
-/* Waits without a limit. Returns early only with an error that waiting cannot heal. */
-SIMBA_API int simba_locker_acquire(simba_locker *locker, struct simba_error *error);
-
-/* Waits at most `timeout_ms`, then returns SIMBA_ETIMEDOUT with nothing left behind on the store,
- * or the store's error when that was why. A store that hangs costs a fifth of a second more; what
- * it may have granted meanwhile is given back when it answers, or runs out. */
-SIMBA_API int simba_locker_acquire_timeout(simba_locker *locker, int64_t timeout_ms,
-                                           struct simba_error *error);
-
-/* One attempt: SIMBA_OK, or SIMBA_ECONTENDED when somebody else owns. */
-SIMBA_API int simba_locker_try_acquire(simba_locker *locker, struct simba_error *error);
-
-/* Ends the acquire that a thread is in, which then returns SIMBA_ECANCELED unless it has won. When
- * no thread is in one and the mutex is not held, it ends the next acquire, at once: a thread that
- * is about to acquire does not miss it. Harmless while the mutex is held. Not async-signal-safe.
- * (pthread_cancel has no effect on a thread until its acquire returns.) */
-SIMBA_API void simba_locker_cancel(simba_locker *locker);
-
-/* Gives the mutex back. SIMBA_ELOST when the lease had been lost before, also when only the store
- * knew: somebody took the mutex away, or the store lost its data, and another may have owned
- * meanwhile. A release whose first answer was lost on the way may not find out. SIMBA_ESTATE when
- * it was never acquired. In each case it is not held afterwards. */
-SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *error);
-
-/* Lock-free. */
-SIMBA_API bool simba_locker_is_held(const simba_locker *locker);
-SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker);
-SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
-SIMBA_API int64_t simba_locker_window_ms(const simba_locker *locker);
-
-SIMBA_API const char *simba_locker_id(const simba_locker *locker);
-SIMBA_API const char *simba_locker_mutex(const simba_locker *locker);
-
-/* Who owns as far as the locker knows. */
-SIMBA_API void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner);
-
-/* Destroys it; releases first where needed. No thread may be in an acquire. */
-SIMBA_API void simba_locker_close(simba_locker *locker);
-
-/* ---- Scheduler: periodic work on the leader only --------------------------------------------- */
-
-enum simba_schedule_strategy {
-    /* At initial_delay + n * period after the acquisition. A run that falls due while another one
-     * is still running is skipped, so runs neither overlap nor pile up, and the rhythm stays. */
-    SIMBA_FIXED_RATE,
-    /* `period` after the end of the run before. */
-    SIMBA_FIXED_DELAY
+/* The owner of a mutex. An empty id: nobody owns. Stores without leases (ZooKeeper) report
+ * ttl_at_ms = transition_at_ms = SIMBA_INFINITE. */
+struct simba_owner {
+    char id[SIMBA_ID_MAX + 1];
+    int64_t acquired_at_ms;
+    int64_t ttl_at_ms;
+    int64_t transition_at_ms;
+    uint64_t fence; /* the token of the owner's term, 0 if it is not known */
 };
 
-typedef struct simba_scheduler simba_scheduler;
-
-/* Does the work once. A return value other than 0 is counted and logged, and the schedule goes on.
- * Long work asks simba_scheduler_should_stop() from time to time. All runs of a term are on one
- * thread, which a scheduler has while it leads; so long work delays no callbacks. If the system
- * gives no thread, the work waits until it does, at most a second longer, and the log says so as an
- * error. With an executor they run there. */
-typedef int simba_work_fn(void *user, simba_scheduler *scheduler);
-
-struct simba_scheduler_options {
-    size_t size;
-    const char *mutex;   /* required */
-    const char *id;      /* may be NULL */
-    const char *worker;  /* names the work in logs, and its thread by 15 bytes; NULL: the mutex */
-    simba_work_fn *work; /* required */
-    void *user;
-    enum simba_schedule_strategy strategy;
-    int64_t initial_delay_ms;
-    int64_t period_ms;          /* required, more than 0 */
-    simba_closed_fn *on_closed; /* the last callback, after close */
-};
-
-#define SIMBA_SCHEDULER_OPTIONS_INIT                                                               \
+#define SIMBA_OWNER_NONE                                                                           \
     {                                                                                              \
-        sizeof(struct simba_scheduler_options), NULL, NULL, NULL, NULL, NULL, SIMBA_FIXED_RATE, 0, \
-            0, NULL                                                                                \
+        {0}, 0, 0, 0, 0                                                                            \
     }
 
-SIMBA_API int simba_scheduler_create(simba_client *client,
-                                     const struct simba_scheduler_options *options,
-                                     simba_scheduler **ret_scheduler, struct simba_error *error);
-SIMBA_API int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error);
+/* Whether the lease is in its ttl, or in its transition, or in either, at `now_ms`. */
+SIMBA_API bool simba_owner_is_in_ttl(const struct simba_owner *owner, int64_t now_ms);
+SIMBA_API bool simba_owner_is_in_transition(const struct simba_owner *owner, int64_t now_ms);
+SIMBA_API bool simba_owner_has_owner(const struct simba_owner *owner, int64_t now_ms);
 
-/* A run that is under way is waited for, within the stop timeout, before the mutex is given back.
- * Otherwise as simba_contender_stop, also SIMBA_ELOST. */
-SIMBA_API int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error);
-SIMBA_API void simba_scheduler_close(simba_scheduler *scheduler);
+/* Whether `id` is the owner; the last two also check the time. */
+SIMBA_API bool simba_owner_is_owner(const struct simba_owner *owner, const char *id);
+SIMBA_API bool simba_owner_is_in_ttl_of(const struct simba_owner *owner, const char *id,
+                                        int64_t now_ms);
+SIMBA_API bool simba_owner_is_in_transition_of(const struct simba_owner *owner, const char *id,
+                                               int64_t now_ms);
 
-/* True when the work under way should end: leadership is lost, or a stop waits for it. Lock-free.
- * While a run is under way this question and the next two are about the term in which it began, on
- * every thread: work that outlasts a stop which was given up is told to end after a restart, too,
- * and gets no token (0). */
-SIMBA_API bool simba_scheduler_should_stop(const simba_scheduler *scheduler);
-
-SIMBA_API bool simba_scheduler_is_leader(const simba_scheduler *scheduler);
-SIMBA_API uint64_t simba_scheduler_fence(const simba_scheduler *scheduler);
-SIMBA_API enum simba_status simba_scheduler_status(const simba_scheduler *scheduler);
-SIMBA_API const char *simba_scheduler_id(const simba_scheduler *scheduler);
-SIMBA_API const char *simba_scheduler_mutex(const simba_scheduler *scheduler);
-
-struct simba_scheduler_counts {
-    uint64_t runs;
-    uint64_t failures; /* runs that returned other than 0 */
-    uint64_t skipped;  /* runs that fell due while another was running, or waited for a thread */
+/* A change of owner. */
+struct simba_state {
+    struct simba_owner before;
+    struct simba_owner after;
 };
 
-/* Named like its struct, as stat() is: in C++ that hides a constructor which nobody calls. */
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-SIMBA_API void simba_scheduler_counts(const simba_scheduler *scheduler,
-                                      struct simba_scheduler_counts *ret_counts);
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
+#define SIMBA_STATE_NONE                                                                           \
+    {                                                                                              \
+        SIMBA_OWNER_NONE, SIMBA_OWNER_NONE                                                         \
+    }
 
-/* ---- Contend period: when to try next -------------------------------------------------------- */
+/* Whether the owner changed; whether `id` became the owner, or was it until now. */
+SIMBA_API bool simba_state_is_changed(const struct simba_state *state);
+SIMBA_API bool simba_state_is_acquired(const struct simba_state *state, const char *id);
+SIMBA_API bool simba_state_is_released(const struct simba_state *state, const char *id);
 
-/* The delays between attempts, as the library computes them. `random` is any 64-bit number. Owner:
- * ttl_at - now. Contender: transition_at - now + jitter, the jitter drawn evenly from [jitter_min,
- * jitter_max), its lower bound raised to 0 when `transition_ms` is 0. Never negative. */
+/* Whether `id` owns after the change; the second also checks that the lease is in its ttl. */
+SIMBA_API bool simba_state_is_owner(const struct simba_state *state, const char *id);
+SIMBA_API bool simba_state_is_in_ttl(const struct simba_state *state, const char *id,
+                                     int64_t now_ms);
+
+/* ---- Status, queue and forced release: for operators ----------------------------------------- */
+
+struct simba_mutex_status {
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    struct simba_owner owner; /* an empty id: the mutex is free */
+    int64_t waiters;          /* -1: the store does not know */
+};
+
+/* Asks the store for its mutexes and their owners, in the order of the names. With `mutex` only for
+ * that one; it is reported as free if the store does not have it. NULL: all. The caller gives
+ * *ret_list to simba_free. Waits at most `timeout_ms`. On Redis the list of all leaves out what
+ * cannot be read, with a warning in the log: foreign data under the keys, or no right to read. */
+SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
+                                  struct simba_mutex_status **ret_list, size_t *ret_count,
+                                  struct simba_error *error);
+
+struct simba_waiter {
+    char id[SIMBA_ID_MAX + 1];
+};
+
+/* Asks the store for the waiters of a mutex, the next one first. Waiters that died may be among
+ * them for a while. The list is empty if the store knows no order (SQL). The caller gives *ret_list
+ * to simba_free. Waits at most `timeout_ms`. */
+SIMBA_API int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_ms,
+                                 struct simba_waiter **ret_list, size_t *ret_count,
+                                 struct simba_error *error);
+
+/* Takes a mutex away from its owner, and wakes the next waiter. For an owner that hangs but still
+ * renews. It ends only the term that it saw. The owner notices at its next renewal, at most a ttl
+ * later, and works on until then. *ret_owner is the owner that lost it; an empty id: it was free.
+ * Waits at most `timeout_ms`.
+ *   SIMBA_ECONTENDED  the owner changed meanwhile, and nothing was taken */
+SIMBA_API int simba_client_force_release(simba_client *client, const char *mutex,
+                                         int64_t timeout_ms, struct simba_owner *ret_owner,
+                                         struct simba_error *error);
+
+/* The two parts of the lease that contenders of this client ask for. */
+SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
+                                 int64_t *ret_transition_ms);
+
+/* SQLite only. Creates a descriptor that keeps what this client owns: other contenders wait for the
+ * end of the lease until the client is closed or dead and every such descriptor is closed; then the
+ * mutex is free at once. To hand work under a mutex to another program, let it inherit one, by
+ * fcntl(fd, F_SETFD, 0) between fork and exec, and close your own copy. The descriptor is read-only
+ * and close-on-exec. The program that has it can give up its own part, but not the client's; it can
+ * hide the death of other owners of the same database until their leases end. Returns -1 with
+ * errno: ENOTSUP for other stores, and before the client has acquired anything. */
+SIMBA_API int simba_client_life_fd(simba_client *client);
+
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+#define SIMBA_HISTOGRAM_BUCKETS 32
+
+/* bucket[i] counts durations d with 2^(i-1) us <= d < 2^i us; bucket[0] those under 1 us, and the
+ * last one all that are longer. */
+struct simba_histogram {
+    uint64_t count;
+    uint64_t sum_us;
+    uint64_t bucket[SIMBA_HISTOGRAM_BUCKETS];
+};
+
+/* Counted from the opening of the client; a gauge is the number at this instant. */
+struct simba_metrics {
+    size_t size;
+    uint64_t acquisitions;
+    uint64_t losses;   /* terms that ended without a stop, or that a stop found gone */
+    uint64_t releases; /* mutexes released */
+    uint64_t renewals;
+    uint64_t errors;     /* requests that the store refused, or whose outcome is unknown */
+    uint64_t owned;      /* gauge: mutexes owned */
+    uint64_t contenders; /* gauge: contenders started */
+    struct simba_histogram contention; /* from the start of a contest to its win */
+    struct simba_histogram operation;  /* from the sending of a request to its answer */
+};
+
+#define SIMBA_METRICS_INIT                                                                         \
+    {                                                                                              \
+        sizeof(struct simba_metrics), 0, 0, 0, 0, 0, 0, 0, {0, 0, {0}},                            \
+        {                                                                                          \
+            0, 0,                                                                                  \
+            {                                                                                      \
+                0                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+/* Fills in the fields that fit into metrics->size. */
+SIMBA_API int simba_client_metrics(simba_client *client, struct simba_metrics *metrics);
+
+/* ---- Configuration files --------------------------------------------------------------------- */
+
+/* Reads a configuration file into the URL that says the same; see simba_client_open_config. Of
+ * `options`, which may be NULL, only the log is used. The caller gives *ret_url to simba_free. It
+ * contains a password that stands in the file, but not one that `password-file` or `password-env`
+ * name. */
+SIMBA_API int simba_config_read(const char *path, const struct simba_client_options *options,
+                                char **ret_url, struct simba_error *error);
+
+#define SIMBA_CONFIG_ORIGIN_MAX 256 /* bytes, with the NUL */
+
+/* The same for a program that opens the client itself and tells its user where an error comes from.
+ * Fails if a password that the file names is missing. `ret_origin` is where the URL stands, such as
+ * "simba.yaml:3:10: simba.redis.url", for errors of SIMBA_GROUP_CONFIG when the URL is opened. */
+SIMBA_API int simba_config_check(const char *path, const struct simba_client_options *options,
+                                 char **ret_url, char ret_origin[SIMBA_CONFIG_ORIGIN_MAX],
+                                 struct simba_error *error);
+
+/* As simba_config_read for a configuration in memory, whose paths stay as they are. `name` stands
+ * for the file in errors. */
+SIMBA_API int simba_config_parse(const char *text, size_t size, const char *name, char **ret_url,
+                                 struct simba_error *error);
+
+/* ---- Durations, names and ids ---------------------------------------------------------------- */
+
+/* Reads "250ms", "10s", "1m30s", "2h", "1d", "0", ISO 8601 ("PT1M30S"), and each with a leading
+ * '-', into milliseconds. Refuses anything else, and what would overflow. */
+SIMBA_API int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *error);
+
+/* Writes the same form. A `size` of 32 always suffices. Returns `buffer`. */
+SIMBA_API const char *simba_duration_format(int64_t ms, char *buffer, size_t size);
+
+/* SIMBA_EINVAL if a name or an id breaks the rules: not blank, within its length, no control
+ * characters, no "@@" in an id. A store may have more rules: MySQL and PostgreSQL take as many
+ * characters as the column of the table `simba_mutex` has, 66 if the library made it. A start, an
+ * acquire or a status with a name that the store does not take fails with SIMBA_EINVAL. */
+SIMBA_API int simba_mutex_validate(const char *mutex, struct simba_error *error);
+SIMBA_API int simba_id_validate(const char *id, struct simba_error *error);
+
+/* Id generators. Each writes at most SIMBA_ID_MAX bytes and a NUL. `user` is not used.
+ *   host     {counter}:{pid}@{host address}          readable; can collide between containers
+ *   uuid     32 hex digits                           says nothing of the host
+ *   default  {counter}:{pid}@{host address}~{six}    the host id and six random characters, new for
+ *                                                    each id */
+SIMBA_API int simba_id_host(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+SIMBA_API int simba_id_uuid(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+SIMBA_API int simba_id_default(void *user, char ret_id[SIMBA_ID_MAX + 1]);
+
+/* Makes an id from a name that people know: "host1" becomes "host1~x7k2p9". The random part is new
+ * in every call, so two contenders with the same name have different ids. The name keeps the rules
+ * of an id and has at most SIMBA_ID_MAX - 7 bytes. */
+SIMBA_API int simba_id_unique(const char *name, char ret_id[SIMBA_ID_MAX + 1],
+                              struct simba_error *error);
+
+/* ---- Clock and contend period: when to try next ---------------------------------------------- */
+
+/* The clock of all ..._at_ms times. It counts while the machine is suspended, and steps of the wall
+ * clock do not move it. All processes of a host share it. */
+SIMBA_API int64_t simba_now_ms(void);
+
+/* The wall-clock time, in milliseconds since 1970, at which that clock shows `at_ms`, judged by the
+ * wall clock of this instant. For logs only. SIMBA_INFINITE stays SIMBA_INFINITE. */
+SIMBA_API int64_t simba_wall_ms(int64_t at_ms);
+
+/* The delays between attempts, as the library computes them. Owner: ttl_at - now. Contender:
+ * transition_at - now + jitter, the jitter drawn by `random`, any number, evenly from [jitter_min,
+ * jitter_max), its lower bound raised to 0 if `transition_ms` is 0. Never negative. */
 SIMBA_API int64_t simba_period_owner_delay_ms(const struct simba_owner *owner, int64_t now_ms);
 SIMBA_API int64_t simba_period_contender_delay_ms(const struct simba_owner *owner, int64_t now_ms,
                                                   int64_t transition_ms, int64_t jitter_min_ms,
@@ -707,18 +765,38 @@ SIMBA_API int64_t simba_period_contender_delay_ms(const struct simba_owner *owne
 /* The drift margin of a lease: how much earlier than the store the owner stops believing. */
 SIMBA_API int64_t simba_drift_margin_ms(int64_t lease_ms);
 
-/* ---- Scope-bound handles for GCC and Clang --------------------------------------------------- */
+/* ---- Hooks: executor and allocator ----------------------------------------------------------- */
 
-#if defined(__GNUC__)
-SIMBA_API void simba_client_cleanup(simba_client **client);
-SIMBA_API void simba_contender_cleanup(simba_contender **contender);
-SIMBA_API void simba_locker_cleanup(simba_locker **locker);
-SIMBA_API void simba_observer_cleanup(simba_observer **observer);
-SIMBA_API void simba_scheduler_cleanup(simba_scheduler **scheduler);
+/* Runs callbacks instead of the client's threads. `execute` must arrange that run(argument) is
+ * called exactly once, soon, on some thread. The client calls `execute` on its own threads and on
+ * threads that wait inside the library: it must not block, and must not call run() before it
+ * returns.
+ *
+ * A program with a single thread may wait inside the library: a thread that has called run() before
+ * runs the callbacks itself that it waits for and that the executor has not begun. A stop or close
+ * runs those of its object, an acquire those of its mutex, the close of a client all. While no
+ * thread has called run() yet, a thread that has waited for 100 ms does the same. The executor
+ * still calls run(), which then does nothing, also after the close of the client. */
+struct simba_executor {
+    void (*execute)(void *user, void (*run)(void *argument), void *argument);
+    void *user;
+};
 
-/* SIMBA_SCOPED(locker) simba_locker *lock = NULL; ... released and closed when the scope ends. */
-#define SIMBA_SCOPED(noun) __attribute__((cleanup(simba_##noun##_cleanup)))
-#endif
+/* Replaces malloc, realloc and free for the library. All three are required and must be
+ * thread-safe. */
+struct simba_allocator {
+    void *(*allocate)(void *user, size_t size);
+    void *(*resize)(void *user, void *memory, size_t size);
+    void (*release)(void *user, void *memory);
+    void *user;
+};
+
+/* Call it before any other function of the library; later it returns SIMBA_EMISUSE. SIMBA_EINVAL: a
+ * function is missing. */
+SIMBA_API int simba_set_allocator(const struct simba_allocator *allocator);
+
+/* Frees memory that a function of the library handed over. Takes NULL. */
+SIMBA_API void simba_free(void *memory);
 
 #ifdef __cplusplus
 }

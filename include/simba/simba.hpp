@@ -29,7 +29,6 @@
 #include <simba/simba.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -50,7 +49,7 @@ using owner = struct ::simba_owner;
 using state = struct ::simba_state;
 using mutex_status = struct ::simba_mutex_status;
 using metrics = struct ::simba_metrics;
-using schedule_counts = struct ::simba_scheduler_counts;
+using schedule_counts = struct ::simba_schedule_counts;
 
 /* The clock of simba_now_ms(), which deadlines and the times of an owner are on. */
 struct clock {
@@ -195,8 +194,7 @@ class core
             plain.log_user = this;
         }
         if (options.executor) {
-            plain.executor.execute = run_execute;
-            plain.executor.user = this;
+            plain.executor = &plain_executor_;
         }
         return plain;
     }
@@ -222,6 +220,8 @@ class core
     {
         static_cast<core *>(user)->options.executor([run, argument] { run(argument); });
     }
+
+    struct ::simba_executor plain_executor_ = {run_execute, this};
 };
 
 /* What the callbacks of a handle need. It does not move with the handle, and holds itself until
@@ -386,9 +386,8 @@ class client
 
     simba::metrics metrics() const
     {
-        simba::metrics result = {};
+        simba::metrics result = SIMBA_METRICS_INIT;
 
-        result.size = sizeof(result);
         detail::check(
             [&](struct ::simba_error *) { return ::simba_client_metrics(core_->handle, &result); });
         return result;
@@ -674,11 +673,19 @@ class scheduler : public detail::service<detail::scheduler_api>
 
     schedule_counts counts() const noexcept
     {
-        schedule_counts result;
+        schedule_counts result = SIMBA_SCHEDULE_COUNTS_INIT;
 
         ::simba_scheduler_counts(handle_, &result);
         return result;
     }
+};
+
+struct locker_options {
+    std::string mutex;             /* required */
+    std::string id;                /* empty: made by the client's id generator */
+    std::function<void()> on_lost; /* the lease was lost while it was held: end the work */
+    bool fail_fast = false;
+    bool fail_fast_unknown = false;
 };
 
 /* Acquire, work, release. It is TimedLockable: std::unique_lock<simba::locker> and std::lock_guard
@@ -686,17 +693,35 @@ class scheduler : public detail::service<detail::scheduler_api>
 class locker
 {
   public:
-    locker(const client &client, const std::string &mutex, const std::string &id = {})
-        : core_(client.core_)
+    locker(const client &client, locker_options options)
+        : core_(client.core_), callbacks_(std::make_shared<callbacks>(*core_))
     {
+        struct ::simba_locker_options plain = SIMBA_LOCKER_OPTIONS_INIT;
+
+        callbacks_->on_lost = std::move(options.on_lost);
+        plain.mutex = options.mutex.c_str();
+        plain.id = detail::text_or_null(options.id);
+        if (callbacks_->on_lost) {
+            plain.on_lost = run_lost;
+            plain.on_closed = callbacks::run_closed;
+            plain.user = callbacks_.get();
+        }
+        plain.fail_fast = options.fail_fast;
+        plain.fail_fast_unknown = options.fail_fast_unknown;
         detail::check([&](struct ::simba_error *details) {
-            return ::simba_locker_create(core_->handle, mutex.c_str(), detail::text_or_null(id),
-                                         &handle_, details);
+            return ::simba_locker_create(core_->handle, &plain, &handle_, details);
         });
+        if (callbacks_->on_lost)
+            callbacks_->itself = callbacks_; /* until on_closed */
+    }
+
+    locker(const client &client, std::string mutex, std::string id = {})
+        : locker(client, with_names(std::move(mutex), std::move(id)))
+    {
     }
 
     locker(locker &&other) noexcept
-        : core_(std::move(other.core_)), lost_(std::move(other.lost_)),
+        : core_(std::move(other.core_)), callbacks_(std::move(other.callbacks_)),
           handle_(std::exchange(other.handle_, nullptr))
     {
     }
@@ -706,7 +731,7 @@ class locker
         locker old(std::move(*this));
 
         core_ = std::move(other.core_);
-        lost_ = std::move(other.lost_);
+        callbacks_ = std::move(other.callbacks_);
         handle_ = std::exchange(other.handle_, nullptr);
         return *this;
     }
@@ -714,21 +739,6 @@ class locker
     ~locker()
     {
         ::simba_locker_close(handle_);
-    }
-
-    /* Called when the lease is lost while it is held. Not while it is acquired or held. */
-    void on_lost(std::function<void()> callback)
-    {
-        auto fresh = std::make_shared<lost_callback>(*core_);
-
-        fresh->run = std::move(callback);
-        if (!lost_)
-            expect_closed();
-        detail::check([&](struct ::simba_error *details) {
-            return ::simba_locker_on_lost(handle_, fresh->run ? run_lost : nullptr, fresh.get(),
-                                          details);
-        });
-        lost_->replace(std::move(fresh));
     }
 
     void lock()
@@ -825,50 +835,29 @@ class locker
     }
 
   private:
-    struct lost_callback : detail::callbacks {
+    struct callbacks : detail::callbacks {
         using detail::callbacks::callbacks;
-        std::function<void()> run;
-        std::atomic<bool> is_running{false};
-    };
-
-    /* The callback, and those before it that still ran when they were replaced. */
-    struct lost_callbacks : detail::callbacks {
-        using detail::callbacks::callbacks;
-
-        void replace(std::shared_ptr<lost_callback> fresh)
-        {
-            if (now && now->is_running)
-                before.push_back(std::move(now));
-            now = std::move(fresh);
-        }
-
-        std::shared_ptr<lost_callback> now;
-        std::vector<std::shared_ptr<lost_callback>> before;
+        std::function<void()> on_lost;
     };
 
     static void run_lost(void *user) noexcept
     {
-        auto *self = static_cast<lost_callback *>(user);
+        auto *self = static_cast<callbacks *>(user);
 
-        self->is_running = true;
-        detail::run_callback(*self, [&] { self->run(); });
-        self->is_running = false;
+        detail::run_callback(*self, [&] { self->on_lost(); });
     }
 
-    void expect_closed()
+    static locker_options with_names(std::string mutex, std::string id)
     {
-        auto fresh = std::make_shared<lost_callbacks>(*core_);
+        locker_options options;
 
-        detail::check([&](struct ::simba_error *details) {
-            return ::simba_locker_on_closed(handle_, lost_callbacks::run_closed, fresh.get(),
-                                            details);
-        });
-        fresh->itself = fresh;
-        lost_ = std::move(fresh);
+        options.mutex = std::move(mutex);
+        options.id = std::move(id);
+        return options;
     }
 
     std::shared_ptr<detail::core> core_;
-    std::shared_ptr<lost_callbacks> lost_;
+    std::shared_ptr<callbacks> callbacks_;
     ::simba_locker *handle_ = nullptr;
 };
 

@@ -181,12 +181,10 @@ static int find_backend(const struct simba_client_options *options, const simba_
         return code;
     if (ops == NULL)
         return sb_scheme_fail(simba_url_scheme(url), error);
-    if (!sb_backend_is_complete(ops))
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the backend in the options lacks a function, or its name, or was "
-                            "built for an older version of the library");
-    *ret_ops = ops;
-    return SIMBA_OK;
+    code = sb_backend_check(ops, error);
+    if (code == SIMBA_OK)
+        *ret_ops = ops;
+    return code;
 }
 
 static int open_engine(const struct simba_client_options *options, simba_url *url,
@@ -201,11 +199,12 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
         .ask_own = ask_own_params,
         .log = {options->log, options->log_user, options->log_level},
         .dispatcher_threads = options->dispatcher_threads,
-        .executor = options->executor,
     };
     struct sb_engine *engine;
     int code = read_timing(options, url, &config.timing, error);
 
+    if (options->executor != NULL)
+        config.executor = *options->executor;
     if (code == SIMBA_OK)
         code = find_backend(options, url, &config.ops, error);
     if (code == SIMBA_OK)

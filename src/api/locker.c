@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/container.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "core/owner.h"
 
 /* How much longer than its time-out an acquire may take to leave the store clean behind it. */
@@ -31,16 +32,16 @@ struct simba_locker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     enum phase phase;
-    bool once;       /* one attempt is enough */
-    bool fails_fast; /* see simba_locker_fail_fast */
-    bool or_unknown; /* likewise */
-    bool answered;   /* the first attempt is over */
-    bool settled;    /* the wait is over, with `code` */
-    bool lost;       /* the lease was lost while held */
+    bool once;     /* one attempt is enough */
+    bool answered; /* the first attempt is over */
+    bool settled;  /* the wait is over, with `code` */
+    bool lost;     /* the lease was lost while held */
     int code;
     struct simba_owner last_owner; /* another that owned at the end of the last contest */
     _Atomic bool cancelled; /* the acquire under way, or the next one; set with the lock held */
-    void (*on_lost)(void *user);
+    bool fail_fast;         /* this and the next three never change */
+    bool fail_fast_unknown;
+    simba_lost_fn *on_lost;
     void *user;
     struct sb_call lost_call;
     bool lost_queued;  /* the call is on the strand and has not begun */
@@ -68,9 +69,9 @@ static bool is_hopeless(const simba_locker *locker, int code)
 
 static bool ends_first_attempt(const simba_locker *locker, int code)
 {
-    bool failed = code == SIMBA_ESTORE || (locker->or_unknown && code == SIMBA_EUNKNOWN);
+    bool failed = code == SIMBA_ESTORE || (locker->fail_fast_unknown && code == SIMBA_EUNKNOWN);
 
-    return locker->fails_fast && !locker->answered && failed;
+    return locker->fail_fast && !locker->answered && failed;
 }
 
 /* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile,
@@ -87,8 +88,7 @@ static void on_reply(simba_locker *locker, const struct sb_event *event)
     locker->answered = true;
 }
 
-/* on_lost can be set only while the locker is idle, so it stands still here. A caller that has
- * begun to release learns of the loss from the release. */
+/* A caller that has begun to release learns of the loss from the release. */
 static void run_lost(struct sb_call *call)
 {
     simba_locker *locker = SB_CONTAINER(simba_locker, lost_call, call);
@@ -216,64 +216,6 @@ static int check_handle(const simba_locker *locker, const char *call, struct sim
     if (locker == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "%s needs a locker", call);
     return sb_engine_check_process(locker->client->engine, error);
-}
-
-static int fail_held(const simba_locker *locker, const char *callback, struct simba_error *error)
-{
-    return sb_error_set(error, SIMBA_EBUSY, "%s of '%s' can be set only while it is not held",
-                        callback, sb_service_mutex(locker->service));
-}
-
-int simba_locker_on_lost(simba_locker *locker, void (*on_lost)(void *user), void *user,
-                         struct simba_error *error)
-{
-    bool idle;
-    int code = check_handle(locker, "simba_locker_on_lost", error);
-
-    if (code != SIMBA_OK)
-        return code;
-    pthread_mutex_lock(&locker->lock);
-    idle = locker->phase == IDLE;
-    if (idle) {
-        locker->on_lost = on_lost;
-        locker->user = user;
-    }
-    pthread_mutex_unlock(&locker->lock);
-    return idle ? SIMBA_OK : fail_held(locker, "on_lost", error);
-}
-
-/* The service looks when it is closed. */
-int simba_locker_on_closed(simba_locker *locker, simba_closed_fn *on_closed, void *user,
-                           struct simba_error *error)
-{
-    bool idle;
-    int code = check_handle(locker, "simba_locker_on_closed", error);
-
-    if (code != SIMBA_OK)
-        return code;
-    pthread_mutex_lock(&locker->lock);
-    idle = locker->phase == IDLE;
-    if (idle)
-        sb_service_set_on_closed(locker->service, on_closed, user);
-    pthread_mutex_unlock(&locker->lock);
-    return idle ? SIMBA_OK : fail_held(locker, "on_closed", error);
-}
-
-int simba_locker_fail_fast(simba_locker *locker, bool or_unknown, struct simba_error *error)
-{
-    bool idle;
-    int code = check_handle(locker, "simba_locker_fail_fast", error);
-
-    if (code != SIMBA_OK)
-        return code;
-    pthread_mutex_lock(&locker->lock);
-    idle = locker->phase == IDLE;
-    if (idle) {
-        locker->fails_fast = true;
-        locker->or_unknown = or_unknown;
-    }
-    pthread_mutex_unlock(&locker->lock);
-    return idle ? SIMBA_OK : fail_held(locker, "fail_fast", error);
 }
 
 static int fail_cancelled(const simba_locker *locker, struct simba_error *error)
@@ -538,31 +480,41 @@ static void on_gone(void *object)
     sb_free(locker);
 }
 
-int simba_locker_create(simba_client *client, const char *mutex, const char *id,
+int simba_locker_create(simba_client *client, const struct simba_locker_options *given,
                         simba_locker **ret_locker, struct simba_error *error)
 {
-    struct sb_service_config config = {
-        .mutex = mutex,
-        .id = id,
-        .ttl_ms = SIMBA_UNSET,
-        .transition_ms = SIMBA_UNSET,
-        .calls.hook = on_step,
-        .calls.gone = on_gone,
-    };
+    static const struct sb_options_form form = {"SIMBA_LOCKER_OPTIONS_INIT",
+                                                offsetof(struct simba_locker_options, id),
+                                                sizeof(struct simba_locker_options)};
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    struct sb_service_config config = {.ttl_ms = SIMBA_UNSET, .transition_ms = SIMBA_UNSET};
     simba_locker *locker;
     int code;
 
     if (client == NULL || ret_locker == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_locker_create needs a client and ret_locker");
+    code = sb_options_read(&form, given, &options, error);
+    if (code != SIMBA_OK)
+        return code;
     locker = sb_alloc_zero(sizeof *locker);
     if (locker == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     locker->client = client;
+    locker->fail_fast = options.fail_fast;
+    locker->fail_fast_unknown = options.fail_fast_unknown;
+    locker->on_lost = options.on_lost;
+    locker->user = options.user;
     pthread_mutex_init(&locker->lock, NULL);
     sb_wait_init_cond(&locker->changed);
     locker->lost_call.run = run_lost;
+    config.mutex = options.mutex;
+    config.id = options.id;
+    config.calls.on_closed = options.on_closed;
+    config.calls.closed_user = options.user;
+    config.calls.hook = on_step;
     config.calls.user = locker;
+    config.calls.gone = on_gone;
     config.calls.object = locker;
     code = sb_client_contender(client, &config, &locker->service, error);
     if (code != SIMBA_OK) {

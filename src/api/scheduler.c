@@ -263,12 +263,22 @@ const char *simba_scheduler_mutex(const simba_scheduler *scheduler)
     return sb_service_mutex(scheduler->service);
 }
 
-void simba_scheduler_counts(const simba_scheduler *scheduler,
-                            struct simba_scheduler_counts *ret_counts)
+int simba_scheduler_counts(const simba_scheduler *scheduler, struct simba_schedule_counts *counts)
 {
-    ret_counts->runs = atomic_load(&scheduler->runs);
-    ret_counts->failures = atomic_load(&scheduler->failures);
-    ret_counts->skipped = atomic_load(&scheduler->skipped);
+    struct simba_schedule_counts all;
+    int code;
+
+    if (scheduler == NULL || counts == NULL || counts->size < sizeof counts->size)
+        return SIMBA_EMISUSE;
+    code = sb_engine_check_process(scheduler->engine, NULL);
+    if (code != SIMBA_OK)
+        return code;
+    all.runs = atomic_load(&scheduler->runs);
+    all.failures = atomic_load(&scheduler->failures);
+    all.skipped = atomic_load(&scheduler->skipped);
+    all.size = counts->size;
+    memcpy(counts, &all, all.size < sizeof all ? all.size : sizeof all);
+    return SIMBA_OK;
 }
 
 int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error)

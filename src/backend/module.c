@@ -210,7 +210,7 @@ static int check_library(const struct sb_module_library *found, struct simba_err
 {
     const struct sb_module_library own = SB_MODULE_LIBRARY;
 
-    if (found->ops != own.ops || found->dialect != own.dialect || found->driver != own.driver)
+    if (found->abi != own.abi || found->dialect != own.dialect || found->driver != own.driver)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "belongs to another build; a process that was started before an update "
                             "has to be started again");

@@ -34,8 +34,8 @@ int sb_module_path(const char *kind, const char *file, char ret_path[PATH_MAX],
  * is refused, and so is one that has found the names of another copy: that has other memory,
  * clients and threads. */
 struct sb_module_library {
-    size_t ops; /* sizes, as the module was built with them */
-    size_t dialect;
+    uint32_t abi;   /* SIMBA_BACKEND_ABI, as the module was built with it */
+    size_t dialect; /* sizes, likewise */
     size_t driver;
     int (*open)(const char *, const char *, const void **, struct simba_error *); /* its own */
 };
@@ -43,8 +43,8 @@ struct sb_module_library {
 /* A private name stands for the copy: the address of a public one may be an application's stub. */
 #define SB_MODULE_LIBRARY                                                                          \
     {                                                                                              \
-        sizeof(struct simba_backend_ops), sizeof(struct sb_sql_dialect),                           \
-            sizeof(struct sb_sql_driver), sb_module_open                                           \
+        SIMBA_BACKEND_ABI, sizeof(struct sb_sql_dialect), sizeof(struct sb_sql_driver),            \
+            sb_module_open                                                                         \
     }
 
 struct sb_module {

@@ -21,10 +21,22 @@ static struct sb_fork_guard lock_guard = {.lock = &lock};
 static const struct simba_backend_ops *registered[SIMBA_BACKENDS_MAX - SB_MODULES_MAX];
 static size_t registered_count;
 
-bool sb_backend_is_complete(const struct simba_backend_ops *ops)
+int sb_backend_check(const struct simba_backend_ops *ops, struct simba_error *error)
 {
-    return ops != NULL && ops->size >= sizeof *ops && ops->name != NULL && ops->serves != NULL &&
-           ops->open != NULL && ops->submit != NULL && ops->close != NULL;
+    if (ops == NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "the backend is missing");
+    if (ops->abi != SIMBA_BACKEND_ABI)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the backend was built with version %lu of simba/backend.h, and this "
+                            "library has version %d; set abi to SIMBA_BACKEND_ABI, and build the "
+                            "backend again",
+                            (unsigned long)ops->abi, SIMBA_BACKEND_ABI);
+    if (ops->name == NULL)
+        return sb_error_set(error, SIMBA_EINVAL, "the backend has no name");
+    if (ops->serves == NULL || ops->open == NULL || ops->submit == NULL || ops->close == NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "the backend '%.60s' needs serves, open, submit and close", ops->name);
+    return SIMBA_OK;
 }
 
 /* ---- Registering ----------------------------------------------------------------------------- */
@@ -98,13 +110,10 @@ static int add(const struct simba_backend_ops *ops, const char *folded, struct s
 int simba_backend_register(const struct simba_backend_ops *ops, struct simba_error *error)
 {
     char folded[SIMBA_BACKEND_NAME_MAX + 1];
-    int code;
+    int code = sb_backend_check(ops, error);
 
-    if (!sb_backend_is_complete(ops))
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the backend lacks a function, or its name, or was built for an older "
-                            "version of the library");
-    code = check_name(ops->name, error);
+    if (code == SIMBA_OK)
+        code = check_name(ops->name, error);
     if (code != SIMBA_OK)
         return code;
     fold_name(ops->name, folded);

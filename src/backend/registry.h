@@ -14,7 +14,7 @@ int sb_backend_find(const char *scheme, const struct simba_backend_ops **ret_ops
  * returns how many. */
 size_t sb_backend_registered(const struct simba_backend_ops *ret_ops[], size_t most);
 
-/* Whether it is as large as the library's and has everything that it must have. */
-bool sb_backend_is_complete(const struct simba_backend_ops *ops);
+/* SIMBA_EINVAL: the backend was built with another backend.h, or lacks its name or a function. */
+int sb_backend_check(const struct simba_backend_ops *ops, struct simba_error *error);
 
 #endif

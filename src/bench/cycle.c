@@ -67,12 +67,14 @@ static int measure_round(struct cycle *cycle, int count, bool keep, struct simba
 
 static int open_sides(struct cycle *cycle, const struct bench_plan *plan, struct simba_error *error)
 {
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     char name[SIMBA_MUTEX_MAX + 1];
 
     bench_name(plan, "cycle", 0, name);
+    options.mutex = name;
     int code = bench_client_open(plan, &cycle->client, error);
     if (code == SIMBA_OK)
-        code = simba_locker_create(cycle->client, name, NULL, &cycle->locker, error);
+        code = simba_locker_create(cycle->client, &options, &cycle->locker, error);
     if (code == SIMBA_OK)
         code = bench_plain_open(plan, &cycle->raw, error);
     if (code == SIMBA_OK)

@@ -39,12 +39,14 @@ static int run_waiter(void *memory, struct simba_error *error)
     struct bench_baton *baton = memory;
     simba_client *client = NULL;
     simba_locker *locker = NULL;
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     char name[SIMBA_MUTEX_MAX + 1];
 
     bench_name(baton->plan, "handover", 0, name);
+    options.mutex = name;
     int code = bench_client_open(baton->plan, &client, error);
     if (code == SIMBA_OK)
-        code = simba_locker_create(client, name, NULL, &locker, error);
+        code = simba_locker_create(client, &options, &locker, error);
     while (code == SIMBA_OK) {
         bench_baton_await(baton);
         code = bench_baton_take(baton, &steps, locker, error);
@@ -137,11 +139,13 @@ static int measure_all(struct handover *handover, const struct bench_plan *plan,
 static int open_sides(struct handover *handover, const struct bench_plan *plan,
                       struct simba_error *error)
 {
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+
     bench_name(plan, "handover", 0, handover->mutex);
+    options.mutex = handover->mutex;
     int code = bench_client_open(plan, &handover->client, error);
     if (code == SIMBA_OK)
-        code =
-            simba_locker_create(handover->client, handover->mutex, NULL, &handover->locker, error);
+        code = simba_locker_create(handover->client, &options, &handover->locker, error);
     if (code == SIMBA_OK)
         code = bench_plain_open(plan, &handover->by_hand.raw, error);
     if (code == SIMBA_OK)

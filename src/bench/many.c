@@ -48,7 +48,7 @@ struct pulse {
 
 static struct simba_metrics metrics_of(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     simba_client_metrics(client, &metrics);
     return metrics;

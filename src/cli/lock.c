@@ -81,20 +81,23 @@ static void on_lost(void *user)
 static int open_and_acquire(struct lock *lock)
 {
     struct cli_job *job = &lock->job;
+    struct simba_locker_options wanted = SIMBA_LOCKER_OPTIONS_INIT;
     simba_locker *locker = NULL;
     int64_t until_ms = is_bounded(lock) ? sb_later(lock->started_ms, lock->wait_ms) : 0;
 
     int code = cli_job_open(job, until_ms);
-    if (code == SIMBA_OK)
-        code = simba_locker_create(job->client, job->mutex, job->id, &locker, &job->error);
+    if (code != SIMBA_OK)
+        return code;
+    wanted.mutex = job->mutex;
+    wanted.id = job->id;
+    wanted.on_lost = on_lost;
+    wanted.user = lock;
+    wanted.fail_fast = !is_bounded(lock);
+    wanted.fail_fast_unknown = cli_store_is_file();
+    code = simba_locker_create(job->client, &wanted, &locker, &job->error);
     if (code != SIMBA_OK)
         return code;
     atomic_store(&lock->locker, locker);
-    code = simba_locker_on_lost(locker, on_lost, lock, &job->error);
-    if (code == SIMBA_OK && !is_bounded(lock))
-        code = simba_locker_fail_fast(locker, cli_store_is_file(), &job->error);
-    if (code != SIMBA_OK)
-        return code;
     if (lock->try_once)
         return simba_locker_try_acquire(locker, &job->error);
     if (lock->wait_ms == SIMBA_UNSET)

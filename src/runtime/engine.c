@@ -48,7 +48,6 @@ static void open_backend(void *argument)
     struct opening *opening = argument;
     struct sb_engine *engine = opening->engine;
     struct simba_backend_config config = {
-        .size = sizeof config,
         .url = opening->url,
         .ttl_ms = engine->timing.ttl_ms,
         .transition_ms = engine->timing.transition_ms,

@@ -170,7 +170,6 @@ static void open_store(void *argument)
     struct opening *opening = argument;
     struct sb_late_store *late = opening->late;
     const struct simba_backend_config config = {
-        .size = sizeof config,
         .url = opening->url,
         .ttl_ms = late->config.ttl_ms,
         .transition_ms = late->config.transition_ms,

@@ -171,13 +171,6 @@ const char *sb_service_id(const struct sb_service *s)
     return s->member.id;
 }
 
-void sb_service_set_on_closed(struct sb_service *s, simba_closed_fn *on_closed, void *user)
-{
-    SB_CHECK(!s->is_closed, "the last callback is set before the close");
-    s->calls.on_closed = on_closed;
-    s->calls.closed_user = user;
-}
-
 bool sb_service_is_inside(const struct sb_service *s)
 {
     return sb_dispatcher_is_on(&s->strand);

@@ -65,9 +65,6 @@ void sb_service_drop(struct sb_service *service);
 const char *sb_service_mutex(const struct sb_service *service);
 const char *sb_service_id(const struct sb_service *service);
 
-/* Sets the last callback, while no close has begun. */
-void sb_service_set_on_closed(struct sb_service *service, simba_closed_fn *on_closed, void *user);
-
 /* Whether the calling thread is inside one of its callbacks. */
 bool sb_service_is_inside(const struct sb_service *service);
 

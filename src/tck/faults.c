@@ -163,7 +163,7 @@ struct renewal {
 static bool has_renewed_or_lost(void *argument)
 {
     struct renewal *renewal = argument;
-    struct simba_metrics metrics = {.size = sizeof(metrics)};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     return atomic_load(&renewal->probe->released) > 0 ||
            (simba_client_metrics(renewal->client, &metrics) == SIMBA_OK && metrics.renewals > 0);

@@ -116,7 +116,7 @@ static bool owner_changed(void *argument)
 
 static void check_renewals(struct sb_kit *kit, simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof(metrics)};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     int code = simba_client_metrics(client, &metrics);
 
     if (!sb_kit_check_ok(kit, code, NULL, "reading the metrics"))

@@ -267,10 +267,12 @@ struct lockers {
 
 static bool create_locker(struct sb_kit *kit, simba_client *client, simba_locker **ret_locker)
 {
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct simba_error error;
 
-    return sb_kit_check_ok(kit, simba_locker_create(client, kit->mutex, NULL, ret_locker, &error),
-                           &error, "creating a locker");
+    options.mutex = kit->mutex;
+    return sb_kit_check_ok(kit, simba_locker_create(client, &options, ret_locker, &error), &error,
+                           "creating a locker");
 }
 
 static bool release(struct sb_kit *kit, simba_locker *locker)

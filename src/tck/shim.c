@@ -354,7 +354,7 @@ static const struct simba_backend_ops *find_backend(const char *url)
 
 static void init_ops(struct sb_shim *shim)
 {
-    shim->ops.size = sizeof(shim->ops);
+    shim->ops.abi = SIMBA_BACKEND_ABI;
     shim->ops.name = shim->real->name;
     shim->ops.serves = shim_serves;
     shim->ops.open = shim_open;

@@ -67,7 +67,7 @@ struct watch {
 
 static uint64_t renewals_of(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof(metrics)};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     return simba_client_metrics(client, &metrics) == SIMBA_OK ? metrics.renewals : 0;
 }

@@ -2,6 +2,7 @@
  * Threads that wait inside the library turn the client's loop meanwhile. What the loop owes to
  * others it must not forget for that.
  */
+#include "lib/locker.h"
 #include "probe.h"
 
 #include <errno.h>
@@ -29,9 +30,9 @@ static void *acquire(void *argument)
 static void start_waiting(struct waiter *w, simba_client *client, const char *url)
 {
     w->other = probe_open(url);
-    assert_int_equal(simba_locker_create(w->other, "wanted", NULL, &w->held, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(w->other, "wanted", NULL, &w->held, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(w->held, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "wanted", NULL, &w->locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "wanted", NULL, &w->locker, NULL), SIMBA_OK);
     assert_int_equal(pthread_create(&w->thread, NULL, acquire, w), 0);
 }
 
@@ -54,7 +55,7 @@ struct renewals {
 static bool has_renewed(void *argument)
 {
     struct renewals *r = argument;
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     return simba_client_metrics(r->client, &metrics) == SIMBA_OK && metrics.renewals >= r->least;
 }
@@ -132,7 +133,7 @@ static void *cycle(void *argument)
     struct worker *w = argument;
     simba_locker *locker = NULL;
 
-    if (simba_locker_create(w->client, w->mutex, NULL, &locker, NULL) != SIMBA_OK) {
+    if (test_locker_create(w->client, w->mutex, NULL, &locker, NULL) != SIMBA_OK) {
         w->failures++;
         return NULL;
     }
@@ -194,7 +195,7 @@ static int check_child(simba_client *client, simba_locker *locker)
     simba_locker_close(locker);
     if (simba_client_open("memory:borrower-child", NULL, &own, NULL) != SIMBA_OK)
         return 2;
-    if (simba_locker_create(own, "m", NULL, &fresh, NULL) != SIMBA_OK ||
+    if (test_locker_create(own, "m", NULL, &fresh, NULL) != SIMBA_OK ||
         simba_locker_acquire(fresh, NULL) != SIMBA_OK ||
         simba_locker_release(fresh, NULL) != SIMBA_OK)
         return 3;
@@ -248,7 +249,7 @@ static void a_callback_can_wait_and_turn_the_loop(void **state)
     struct probe p = {.in_acquired = work_in_callback, .in_released = work_in_callback};
 
     (void)state;
-    assert_int_equal(simba_locker_create(client, "inner", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "inner", NULL, &locker, NULL), SIMBA_OK);
     p.user = locker;
     probe_create(&p, client, "m", NULL);
     for (unsigned i = 1; i <= 20; i++) {

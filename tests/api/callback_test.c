@@ -3,6 +3,7 @@
  */
 #include "probe.h"
 
+#include "lib/locker.h"
 #include "tck/shim.h"
 
 /* ---- Stop and close from inside -------------------------------------------------------------- */
@@ -188,7 +189,7 @@ static void wait_at_gate(struct probe *p)
 
 static uint64_t renewals(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
     return metrics.renewals;
@@ -416,7 +417,7 @@ static void on_acquired_comes_once_for_the_term_after_a_restart(void **state)
 
 static bool has_lost(void *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     return simba_client_metrics(client, &metrics) == SIMBA_OK && metrics.losses > 0;
 }
@@ -576,8 +577,8 @@ static void a_callback_that_waits_in_another_client_is_replaced(void **state)
     (void)state;
     options.dispatcher_threads = 1;
     client = probe_open_with("memory:threads?" PROBE_LONG, &options);
-    assert_int_equal(simba_locker_create(other, "l", NULL, &lockers.holder, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(other, "l", NULL, &lockers.waiter, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(other, "l", NULL, &lockers.holder, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(other, "l", NULL, &lockers.waiter, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(lockers.holder, NULL), SIMBA_OK);
     probe_create(&waiting, client, "w", NULL);
     probe_create(&releasing, client, "r", NULL);

@@ -4,6 +4,7 @@
 #include "lib/process.h"
 #include "probe.h"
 
+#include "lib/locker.h"
 #include "tck/shim.h"
 
 #include <simba/backend.h>
@@ -121,7 +122,7 @@ static void a_backend_that_is_not_whole_is_refused(void **state)
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
     (void)state;
-    older.size = sizeof older - 1;
+    older.abi = SIMBA_BACKEND_ABI - 1;
     options.backend = &older;
     expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
     less.submit = NULL;
@@ -173,7 +174,7 @@ static void a_client_with_open_handles_is_not_closed(void **state)
     assert_int_equal(simba_observer_create(client, &observer_options, &observer, NULL), SIMBA_OK);
     expect_busy(client);
     simba_observer_close(observer);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     expect_busy(client);
     simba_locker_close(locker);
     scheduler_options.mutex = "m";

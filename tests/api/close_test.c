@@ -5,6 +5,7 @@
 #include "lib/poison.h"
 #include "probe.h"
 
+#include "lib/locker.h"
 #include "tck/shim.h"
 
 /* Threads that are told so stop for a moment when they have unlocked a mutex. */
@@ -164,11 +165,13 @@ static int create_scheduler(struct subject *s, simba_client *client)
 
 static int create_locker(struct subject *s, simba_client *client)
 {
-    int code = simba_locker_create(client, "m", NULL, &s->locker, NULL);
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
 
-    if (code == SIMBA_OK)
-        code = simba_locker_on_lost(s->locker, on_lost, s, NULL);
-    return code == SIMBA_OK ? simba_locker_on_closed(s->locker, on_closed, s, NULL) : code;
+    options.mutex = "m";
+    options.on_lost = on_lost;
+    options.on_closed = on_closed;
+    options.user = s;
+    return simba_locker_create(client, &options, &s->locker, NULL);
 }
 
 static void create_subject(struct subject *s, enum kind kind, simba_client *client)
@@ -219,7 +222,7 @@ static void open_world(struct world *w, const char *parameters)
     assert_int_equal(sb_shim_create(url, NULL, &w->shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(w->shim, url, &options, &w->client, NULL), SIMBA_OK);
     w->other = probe_open("memory:close?" PROBE_LONG);
-    assert_int_equal(simba_locker_create(w->other, "seen", NULL, &w->seen, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(w->other, "seen", NULL, &w->seen, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(w->seen, NULL), SIMBA_OK);
 }
 

@@ -416,7 +416,7 @@ static void a_start_begins_with_nobody(void **state)
 static void a_renewal_leaves_a_state_without_a_change(void **state)
 {
     simba_client *client = probe_open("memory:renewal?" PROBE_SHORT);
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct simba_state known = SIMBA_STATE_NONE;
     struct probe p = {0};
 

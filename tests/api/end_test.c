@@ -3,6 +3,7 @@
  * news for a client that closes, the application's own locks.
  */
 #include "base/random.h"
+#include "lib/locker.h"
 #include "probe.h"
 #include "tck/shim.h"
 
@@ -61,7 +62,7 @@ static void *acquire_and_release(void *argument)
     simba_locker *locker = NULL;
 
     (void)argument;
-    simba_locker_create(client, "m", NULL, &locker, NULL);
+    test_locker_create(client, "m", NULL, &locker, NULL);
     while (!atomic_load(&over)) {
         if (simba_locker_acquire(locker, NULL) == SIMBA_OK)
             simba_locker_release(locker, NULL);
@@ -148,17 +149,21 @@ static void the_executor_is_called_without_a_lock_of_the_locker(void **state)
 {
     static const char url[] = "memory:executor?" PROBE_SHORT;
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    struct simba_locker_options locker_options = SIMBA_LOCKER_OPTIONS_INIT;
     struct pool pool = {0};
+    struct simba_executor executor = {execute, &pool};
     atomic_uint losses = 0;
     simba_client *client = NULL;
     struct sb_shim *shim = NULL;
 
     (void)state;
-    options.executor = (struct simba_executor){execute, &pool};
+    options.executor = &executor;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &pool.locker, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_on_lost(pool.locker, note_loss, &losses, NULL), SIMBA_OK);
+    locker_options.mutex = "m";
+    locker_options.on_lost = note_loss;
+    locker_options.user = &losses;
+    assert_int_equal(simba_locker_create(client, &locker_options, &pool.locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(pool.locker, NULL), SIMBA_OK);
     sb_shim_hold_requests(shim, SB_SHIM_ALL);
     assert_true(test_wait(is_lost, &losses));

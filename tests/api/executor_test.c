@@ -1,6 +1,7 @@
 /*
  * An executor of the application: callbacks run there and nowhere else, and keep their order.
  */
+#include "lib/locker.h"
 #include "lib/process.h"
 #include "probe.h"
 
@@ -82,10 +83,10 @@ static void pool_end(struct pool *pool)
 
 static simba_client *open_on(struct pool *pool, const char *url)
 {
+    struct simba_executor executor = {execute, pool};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    options.executor.execute = execute;
-    options.executor.user = pool;
+    options.executor = &executor;
     return probe_open_with(url, &options);
 }
 
@@ -157,7 +158,7 @@ static bool has_work(void *user)
 static void an_executor_that_takes_its_time_delays_no_renewal(void **state)
 {
     static struct pool pool; /* without a thread: nothing runs before the test runs it */
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct probe p = {0};
     simba_client *client;
 
@@ -290,7 +291,7 @@ static void an_acquire_on_the_only_thread_runs_the_on_released_that_it_waits_for
     (void)state;
     pool_init(&pool);
     client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=20s");
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     while (atomic_load(&p.acquired) < 1)

@@ -3,6 +3,7 @@
  */
 #include "probe.h"
 
+#include "lib/locker.h"
 #include "tck/shim.h"
 
 #include <time.h>
@@ -21,7 +22,7 @@ static uint64_t sum_of_buckets(const struct simba_histogram *histogram)
 static void metrics_follow_a_term(void **state)
 {
     simba_client *client = probe_open("memory:metrics?" PROBE_LONG);
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct probe p = {0};
 
     (void)state;
@@ -50,7 +51,7 @@ static void metrics_follow_a_term(void **state)
 static void metrics_count_renewals_errors_and_losses(void **state)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     const char *url = "memory:metrics?" PROBE_SHORT;
     struct sb_shim *shim;
     simba_client *client;
@@ -151,7 +152,7 @@ static void every_object_knows_its_mutex_and_id(void **state)
     plan.period_ms = 1000;
     assert_int_equal(simba_observer_create(client, &watch, &observer, NULL), SIMBA_OK);
     assert_int_equal(simba_scheduler_create(client, &plan, &scheduler, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "locked", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "locked", NULL, &locker, NULL), SIMBA_OK);
     assert_string_equal(simba_observer_mutex(observer), "watched");
     assert_string_equal(simba_scheduler_mutex(scheduler), "scheduled");
     assert_string_equal(simba_scheduler_id(scheduler), "worker-1");
@@ -407,10 +408,10 @@ static void ids_come_from_the_generator_of_the_client(void **state)
     options.id_generator = make_test_id;
     options.id_user = "made-here";
     client = probe_open_with("memory:ids", &options);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     assert_string_equal(simba_locker_id(locker), "made-here");
     simba_locker_close(locker);
-    assert_int_equal(simba_locker_create(client, "m", "given", &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", "given", &locker, NULL), SIMBA_OK);
     assert_string_equal(simba_locker_id(locker), "given");
     simba_locker_close(locker);
     probe_close(client);
@@ -426,13 +427,13 @@ static void a_generator_that_fails_or_breaks_the_rules_is_told(void **state)
     (void)state;
     options.id_generator = fail_to_make_id;
     client = probe_open_with("memory:ids", &options);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, &error), SIMBA_EUNAVAILABLE);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, &error), SIMBA_EUNAVAILABLE);
     probe_assert_names(error.text, "generator");
     probe_close(client);
     options.id_generator = make_test_id;
     options.id_user = "a@@b";
     client = probe_open_with("memory:ids", &options);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, &error), SIMBA_EINVAL);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, &error), SIMBA_EINVAL);
     probe_assert_names(error.text, "a@@b");
     probe_close(client);
 }

@@ -5,6 +5,7 @@
 #include "probe.h"
 
 #include "lib/late.h"
+#include "lib/locker.h"
 
 #include <sys/stat.h>
 
@@ -101,10 +102,10 @@ static void a_relative_path_counts_from_the_folder_of_the_opening(void **state)
     assert_int_equal(mkdir("other/missing", 0700), 0);
     assert_int_equal(chdir("other"), 0);
     assert_int_equal(mkdir(missing, 0700), 0);
-    assert_int_equal(simba_locker_create(mover, "m", NULL, &first, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(mover, "m", NULL, &first, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire_timeout(first, TEST_PATIENCE_MS, NULL), SIMBA_OK);
     stayer = probe_open(url);
-    assert_int_equal(simba_locker_create(stayer, "m", NULL, &second, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(stayer, "m", NULL, &second, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_try_acquire(second, NULL), SIMBA_ECONTENDED);
     assert_int_not_equal(access("missing/db", F_OK), 0);
     assert_int_equal(chdir("/"), 0);
@@ -318,7 +319,7 @@ static void a_store_that_hangs_after_an_opening_delays_nobody(void **state)
     (void)state;
     probe_create(&probe, client, "m", NULL);
     probe_start(&probe);
-    assert_int_equal(simba_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
     atomic_store(&hangs_next, true);
     atomic_store(&is_up, true);
     assert_true(test_wait(is_open_or_hanging, &probe));
@@ -346,7 +347,7 @@ static void a_close_does_not_wait_for_an_opening(void **state)
     (void)state;
     probe_create(&probe, client, "m", NULL);
     probe_start(&probe);
-    assert_int_equal(simba_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
     atomic_store(&hangs, true);
     assert_true(test_wait(is_store_hanging, NULL));
     begin = test_now_ms();
@@ -424,7 +425,7 @@ static void a_locker_waits_for_what_may_heal(void **state)
         atomic_store(&refusal, refusals[i]);
         tries = atomic_load(&openings) + 1; /* of which one may have begun before */
         probe_wait_count(&openings, tries + 1);
-        assert_int_equal(simba_locker_create(client, "m", NULL, &acquiring.locker, NULL), SIMBA_OK);
+        assert_int_equal(test_locker_create(client, "m", NULL, &acquiring.locker, NULL), SIMBA_OK);
         assert_int_equal(simba_locker_try_acquire(acquiring.locker, NULL), refusals[i]);
         begin = test_now_ms();
         assert_int_equal(simba_locker_acquire_timeout(acquiring.locker, 150, NULL), refusals[i]);

@@ -2,6 +2,7 @@
  * Lockers under pressure: wins at the very moment of a time-out, storms of signals, many threads.
  */
 #include "base/random.h"
+#include "lib/locker.h"
 #include "probe.h"
 
 #include <signal.h>
@@ -11,7 +12,7 @@ static simba_locker *make_locker(simba_client *client)
 {
     simba_locker *locker = NULL;
 
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     return locker;
 }
 
@@ -155,7 +156,7 @@ static void *take_turns(void *user)
     struct work *work = user;
     simba_locker *locker = NULL;
 
-    if (simba_locker_create(work->client, "m", NULL, &locker, NULL) == SIMBA_OK)
+    if (test_locker_create(work->client, "m", NULL, &locker, NULL) == SIMBA_OK)
         for (int i = 0; i < TURNS; i++)
             take_turn(work, locker);
     simba_locker_close(locker);

@@ -3,6 +3,7 @@
  */
 #include "probe.h"
 
+#include "lib/locker.h"
 #include "tck/shim.h"
 
 /* For a time-out before which the store has surely answered once. */
@@ -13,7 +14,7 @@ static simba_locker *make_locker(simba_client *client, const char *id)
     struct simba_error error = {0};
     simba_locker *locker = NULL;
 
-    if (simba_locker_create(client, "m", id, &locker, &error) != SIMBA_OK)
+    if (test_locker_create(client, "m", id, &locker, &error) != SIMBA_OK)
         fail_msg("cannot create a locker: %s", error.text);
     return locker;
 }
@@ -42,7 +43,6 @@ static void a_free_mutex_is_acquired_and_given_back(void **state)
         fence = simba_locker_fence(locker);
         assert_true(simba_locker_deadline_ms(locker) > simba_now_ms());
         assert_true(simba_locker_window_ms(locker) > 0);
-        assert_int_equal(simba_locker_fail_fast(locker, false, NULL), SIMBA_EBUSY);
         simba_locker_owner(locker, &owner);
         assert_string_equal(owner.id, "me");
         assert_false(probe_is_free(client, "m"));
@@ -59,7 +59,7 @@ static void a_free_mutex_is_acquired_and_given_back(void **state)
 static void a_lease_is_renewed_until_the_release(void **state)
 {
     simba_client *client = probe_open("memory:locker?" PROBE_SHORT);
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     simba_locker *locker = make_locker(client, NULL);
 
     (void)state;
@@ -341,14 +341,23 @@ struct troubled {
     simba_locker *locker;
 };
 
-static void open_troubled(struct troubled *t)
+/* Opens the client and creates its locker, for the mutex "m". */
+static void open_troubled_with(struct troubled *t, struct simba_locker_options locker_options)
 {
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     const char *url = "memory:trouble?" PROBE_SHORT;
 
     assert_int_equal(sb_shim_create(url, NULL, &t->shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(t->shim, url, &options, &t->client, NULL), SIMBA_OK);
-    t->locker = make_locker(t->client, NULL);
+    locker_options.mutex = "m";
+    assert_int_equal(simba_locker_create(t->client, &locker_options, &t->locker, NULL), SIMBA_OK);
+}
+
+static void open_troubled(struct troubled *t)
+{
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+
+    open_troubled_with(t, options);
 }
 
 static void close_troubled(struct troubled *t)
@@ -363,11 +372,12 @@ static void close_troubled(struct troubled *t)
 static void an_acquire_that_fails_fast_ends_with_the_first_failure_of_the_store(void **state)
 {
     struct simba_error error = {0};
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct troubled t;
 
     (void)state;
-    open_troubled(&t);
-    assert_int_equal(simba_locker_fail_fast(t.locker, false, NULL), SIMBA_OK);
+    options.fail_fast = true;
+    open_troubled_with(&t, options);
     sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_ESTORE);
     expect(simba_locker_acquire(t.locker, &error), SIMBA_ESTORE, &error);
     sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
@@ -403,7 +413,7 @@ static bool is_not_held(void *locker)
 
 static uint64_t acquisitions(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
     return metrics.acquisitions;
@@ -412,7 +422,7 @@ static uint64_t acquisitions(simba_client *client)
 /* The clock ends a lease before anybody has noticed. */
 static bool is_loss_noticed(void *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     return simba_client_metrics(client, &metrics) == SIMBA_OK && metrics.losses > 0;
 }
@@ -463,16 +473,23 @@ static void take_loss(void *user)
     atomic_fetch_add(&losses->ended, 1);
 }
 
+static void open_troubled_for(struct losses *losses, struct troubled *t)
+{
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+
+    options.on_lost = take_loss;
+    options.user = losses;
+    open_troubled_with(t, options);
+}
+
 static void on_lost_is_called_once_and_only_for_a_loss(void **state)
 {
     struct losses losses = {0};
     struct troubled t;
 
     (void)state;
-    open_troubled(&t);
-    assert_int_equal(simba_locker_on_lost(t.locker, take_loss, &losses, NULL), SIMBA_OK);
+    open_troubled_for(&losses, &t);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_on_lost(t.locker, NULL, NULL, NULL), SIMBA_EBUSY);
     assert_int_equal(simba_locker_release(t.locker, NULL), SIMBA_OK);
     assert_int_equal(atomic_load(&losses.begun), 0);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
@@ -508,8 +525,7 @@ static void check_release_during_on_lost(void *(*release)(void *user))
     struct troubled t;
     pthread_t thread;
 
-    open_troubled(&t);
-    assert_int_equal(simba_locker_on_lost(t.locker, take_loss, &losses, NULL), SIMBA_OK);
+    open_troubled_for(&losses, &t);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
     sb_shim_hold_requests(t.shim, SB_SHIM_ALL);
     probe_wait_count(&losses.begun, 1);
@@ -543,9 +559,8 @@ static void on_lost_may_release(void **state)
     struct troubled t;
 
     (void)state;
-    open_troubled(&t);
+    open_troubled_for(&losses, &t);
     losses.locker = t.locker;
-    assert_int_equal(simba_locker_on_lost(t.locker, take_loss, &losses, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
     sb_shim_refuse(t.shim, SB_SHIM_OP(SIMBA_OP_GUARD), SIMBA_EUNAVAILABLE);
     probe_wait_count(&losses.ended, 1);

@@ -2,6 +2,7 @@
  * What a call answers when it is not given what it needs: SIMBA_EMISUSE, and a sentence that names
  * it.
  */
+#include "lib/locker.h"
 #include "probe.h"
 
 static int idle_work(void *user, simba_scheduler *scheduler)
@@ -26,7 +27,7 @@ static void a_question_of_a_client_needs_a_place_for_the_answer(void **state)
     struct simba_mutex_status *list;
     struct simba_waiter *waiters;
     struct simba_owner owner;
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct simba_error e = {0};
     int64_t ms;
     size_t n;
@@ -76,9 +77,10 @@ static void who_is_created_needs_a_client_options_and_a_handle(void **state)
     expect_misuse(simba_scheduler_create(NULL, &plan, &scheduler, &e), &e, "client");
     expect_misuse(simba_scheduler_create(client, &plan, NULL, &e), &e, "ret_scheduler");
     expect_misuse(simba_scheduler_create(client, NULL, &scheduler, &e), &e, "options");
-    expect_misuse(simba_locker_create(NULL, "m", NULL, &locker, &e), &e, "client");
-    expect_misuse(simba_locker_create(client, "m", NULL, NULL, &e), &e, "ret_locker");
-    assert_int_equal(simba_locker_create(client, NULL, NULL, &locker, &e), SIMBA_EINVAL);
+    expect_misuse(test_locker_create(NULL, "m", NULL, &locker, &e), &e, "client");
+    expect_misuse(test_locker_create(client, "m", NULL, NULL, &e), &e, "ret_locker");
+    expect_misuse(simba_locker_create(client, NULL, &locker, &e), &e, "options");
+    assert_int_equal(test_locker_create(client, NULL, NULL, &locker, &e), SIMBA_EINVAL);
     probe_close(client);
 }
 
@@ -94,8 +96,6 @@ static void a_call_needs_its_handle(void **state)
     expect_misuse(simba_observer_stop(NULL, &e), &e, "observer");
     expect_misuse(simba_scheduler_start(NULL, &e), &e, "scheduler");
     expect_misuse(simba_scheduler_stop(NULL, &e), &e, "scheduler");
-    expect_misuse(simba_locker_on_lost(NULL, NULL, NULL, &e), &e, "locker");
-    expect_misuse(simba_locker_fail_fast(NULL, false, &e), &e, "locker");
     expect_misuse(simba_locker_acquire(NULL, &e), &e, "locker");
     expect_misuse(simba_locker_acquire_timeout(NULL, 5, &e), &e, "locker");
     expect_misuse(simba_locker_try_acquire(NULL, &e), &e, "locker");
@@ -110,14 +110,17 @@ static void options_that_are_too_small_are_told_so(void **state)
     struct simba_contender_options contest = SIMBA_CONTENDER_OPTIONS_INIT;
     struct simba_observer_options watch = SIMBA_OBSERVER_OPTIONS_INIT;
     struct simba_scheduler_options plan = SIMBA_SCHEDULER_OPTIONS_INIT;
+    struct simba_locker_options lock = SIMBA_LOCKER_OPTIONS_INIT;
     struct simba_error e = {0};
     simba_contender *contender;
     simba_observer *observer;
     simba_scheduler *scheduler;
+    simba_locker *locker;
 
     (void)state;
-    contest.mutex = watch.mutex = plan.mutex = "m";
-    contest.size = watch.size = plan.size = sizeof(size_t);
+    contest.mutex = watch.mutex = plan.mutex = lock.mutex = "m";
+    contest.size = watch.size = plan.size = lock.size = sizeof(size_t);
+    expect_misuse(simba_locker_create(client, &lock, &locker, &e), &e, "too small");
     expect_misuse(simba_contender_create(client, &contest, &contender, &e), &e, "too small");
     expect_misuse(simba_observer_create(client, &watch, &observer, &e), &e, "too small");
     expect_misuse(simba_scheduler_create(client, &plan, &scheduler, &e), &e, "too small");

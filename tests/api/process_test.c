@@ -2,6 +2,7 @@
  * Contenders and processes: handles after fork(), a holder that is paused past its lease, and
  * hand-over between processes. Other holders are this program run again, spoken to through pipes.
  */
+#include "lib/locker.h"
 #include "lib/stop.h"
 #include "probe.h"
 
@@ -27,7 +28,7 @@ static int wait_for_exit(pid_t child)
 static int check_dead_contender(simba_client *client, simba_contender *contender)
 {
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct simba_state state = SIMBA_STATE_NONE;
     struct simba_mutex_status *list;
     struct simba_error error = {0};
@@ -112,7 +113,7 @@ static void handles_are_dead_in_a_child_and_live_on_in_the_parent(void **state)
 
     (void)state;
     probe_create(&p, client, "m", NULL);
-    assert_int_equal(simba_locker_create(client, "l", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "l", NULL, &locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
     probe_start(&p);
     probe_wait_owner(&p);
@@ -320,7 +321,7 @@ static void start_waiting(simba_client *client)
     simba_locker *locker = NULL;
     pthread_t thread;
 
-    if (simba_locker_create(client, "other", NULL, &locker, NULL) != SIMBA_OK ||
+    if (test_locker_create(client, "other", NULL, &locker, NULL) != SIMBA_OK ||
         pthread_create(&thread, NULL, wait_for_other, locker) != 0)
         _exit(3);
     pthread_detach(thread);

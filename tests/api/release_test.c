@@ -1,6 +1,7 @@
 /*
  * Taking a mutex away from its owner, on the embedded stores.
  */
+#include "lib/locker.h"
 #include "probe.h"
 
 #define URL(name) "memory:" name "?ttl=200ms&transition=60s&jitter=0ms..30ms"
@@ -50,14 +51,14 @@ static simba_locker *make_locker(simba_client *client, const char *id)
     simba_locker *locker = NULL;
     struct simba_error error;
 
-    if (simba_locker_create(client, "m", id, &locker, &error) != SIMBA_OK)
+    if (test_locker_create(client, "m", id, &locker, &error) != SIMBA_OK)
         fail_msg("%s", error.text);
     return locker;
 }
 
 static uint64_t losses_of(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
     return metrics.losses;

@@ -44,7 +44,7 @@ static void start_all(simba_client *client)
 
 static void lead_ten_thousand(const char *url)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     simba_client *client;
     int before;
 

@@ -208,7 +208,7 @@ static void runs_that_fall_due_during_a_run_are_skipped_and_counted(void **state
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
     struct journal journal = {.work_ms = 3 * PERIOD + PERIOD / 2};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, PERIOD);
-    struct simba_scheduler_counts counts;
+    struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
     int64_t elapsed_ms = -test_now_ms();
 
     (void)state;
@@ -231,7 +231,7 @@ static void a_fixed_delay_counts_from_the_end_of_the_run_before(void **state)
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
     struct journal journal = {.work_ms = PERIOD};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_DELAY, 0, PERIOD);
-    struct simba_scheduler_counts counts;
+    struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
 
     (void)state;
     start(scheduler);
@@ -269,7 +269,7 @@ static void failing_work_is_counted_and_goes_on(void **state)
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
     struct journal journal = {.code = -1};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_DELAY, 0, 5);
-    struct simba_scheduler_counts counts;
+    struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
 
     (void)state;
     start(scheduler);
@@ -303,7 +303,7 @@ static void the_next_leader_works_only_after_the_work_of_the_first_has_returned(
     struct journal second = {.others = &first.running};
     simba_scheduler *leader = make(client, &first, SIMBA_FIXED_RATE, 0, 10);
     simba_scheduler *follower = make(other, &second, SIMBA_FIXED_RATE, 0, 10);
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     pthread_t stopper;
     void *code;
 
@@ -482,7 +482,7 @@ static int outlast(void *user, simba_scheduler *scheduler)
 
 static void wait_acquisitions(simba_client *client, uint64_t least)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     while (metrics.acquisitions < least) {
         assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);

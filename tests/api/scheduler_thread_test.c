@@ -265,7 +265,7 @@ static void work_waits_for_a_thread_and_begins_when_there_is_one(void **state)
     simba_client *client = open_logging(&log);
     struct threads threads = {0};
     simba_scheduler *scheduler = make_noting(client, &threads, "nightly");
-    struct simba_scheduler_counts counts;
+    struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
     struct probe probe = {0};
 
     (void)state;

@@ -90,7 +90,7 @@ static void short_close(simba_backend *backend, void (*closed)(void *argument), 
 }
 
 static const struct simba_backend_ops ops = {
-    .size = sizeof ops,
+    .abi = SIMBA_BACKEND_ABI,
     .name = "short",
     .serves = short_serves,
     .open = short_open,

@@ -2,6 +2,7 @@
  * slow_disk_test.c - a disk that stalls one request on an SQLite file does not stall the client's
  * others: beliefs end by the clock, and callbacks come in time.
  */
+#include "lib/locker.h"
 #include "probe.h"
 
 #include <sqlite3.h>
@@ -64,7 +65,7 @@ static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **s
     probe_create(&leader, client, "led", NULL);
     probe_start(&leader);
     probe_wait_owner(&leader);
-    assert_int_equal(simba_locker_create(client, "wanted", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "wanted", NULL, &locker, NULL), SIMBA_OK);
     atomic_store(&stalls, true);
     assert_int_equal(pthread_create(&thread, NULL, acquire, locker), 0);
     probe_wait_count(&stalled, 1);

@@ -1,6 +1,7 @@
 /*
  * Many contenders that start at once take turns, on a store that answers when the test lets it.
  */
+#include "lib/locker.h"
 #include "probe.h"
 
 #include <string.h>
@@ -197,7 +198,7 @@ static void slow_close(simba_backend *backend, void (*closed)(void *argument), v
 }
 
 static const struct simba_backend_ops slow = {
-    .size = sizeof slow,
+    .abi = SIMBA_BACKEND_ABI,
     .name = "slow",
     .serves = slow_serves,
     .open = slow_open,
@@ -347,7 +348,7 @@ static bool asks_before_the_line(void)
     pthread_t thread;
     bool is_first;
 
-    assert_int_equal(simba_locker_create(client, "urgent", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "urgent", NULL, &locker, NULL), SIMBA_OK);
     assert_int_equal(pthread_create(&thread, NULL, lock, locker), 0);
     let_pass();
     probe_wait_count(&store.asked, AT_ONCE + 1);

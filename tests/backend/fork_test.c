@@ -5,6 +5,7 @@
 #ifdef SIMBA_HAVE_SQLITE
 #include "file.h"
 #endif
+#include "lib/locker.h"
 #include "test.h"
 
 #include <simba/simba.h>
@@ -38,7 +39,7 @@ static int acquire(const char *url)
     int code = simba_client_open(url, NULL, &client, NULL);
 
     if (code == SIMBA_OK)
-        code = simba_locker_create(client, "m", NULL, &locker, NULL);
+        code = test_locker_create(client, "m", NULL, &locker, NULL);
     if (code == SIMBA_OK)
         code = simba_locker_try_acquire(locker, NULL);
     simba_locker_close(locker);
@@ -95,7 +96,7 @@ static void a_memory_store_of_the_parent_is_not_the_childs(void **state)
 
     (void)state;
     assert_int_equal(simba_client_open("memory:mine", NULL, &client, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
     assert_int_equal(run_child("memory:mine"), SIMBA_OK);
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);

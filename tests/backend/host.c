@@ -178,7 +178,7 @@ static bool stop_loop(struct host *host)
 
 static int open_backend(struct host *host, simba_url *url)
 {
-    struct simba_backend_config config = {sizeof config, url, HOST_TTL_MS, HOST_TRANSITION_MS};
+    struct simba_backend_config config = {url, HOST_TTL_MS, HOST_TRANSITION_MS};
 
     host->ops = simba_backend_find(simba_url_scheme(url));
     if (host->ops == NULL)

@@ -40,7 +40,7 @@ static void close_toy(simba_backend *backend, void (*closed)(void *argument), vo
 
 static struct simba_backend_ops toy_ops(const char *name, bool (*serves)(const char *scheme))
 {
-    struct simba_backend_ops ops = {.size = sizeof ops, .name = name, .serves = serves};
+    struct simba_backend_ops ops = {.abi = SIMBA_BACKEND_ABI, .name = name, .serves = serves};
 
     ops.open = open_toy;
     ops.submit = submit_toy;
@@ -91,10 +91,30 @@ static void refuses_a_table_with_a_hole(void **state)
     (void)state;
     ops.submit = NULL;
     assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_EINVAL);
-    ops = toy_ops("old", serves_toy);
-    ops.size = 1;
+    ops = toy_ops(NULL, serves_toy);
     assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_EINVAL);
     assert_int_equal(simba_backend_register(NULL, NULL), SIMBA_EINVAL);
+}
+
+/* Nothing behind `abi` may be read: it may lie elsewhere. */
+static void refuses_a_backend_that_was_built_with_another_header(void **state)
+{
+    static const uint32_t others[] = {0, SIMBA_BACKEND_ABI + 1, 152};
+    struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
+    simba_client *client;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(others); i++) {
+        struct simba_backend_ops ops = {.abi = others[i], .name = (const char *)1};
+        struct simba_error error = {0};
+
+        assert_int_equal(simba_backend_register(&ops, &error), SIMBA_EINVAL);
+        assert_non_null(strstr(error.text, "build the backend again"));
+        options.backend = &ops;
+        error.text[0] = '\0';
+        assert_int_equal(simba_client_open("toy:", &options, &client, &error), SIMBA_EINVAL);
+        assert_non_null(strstr(error.text, "build the backend again"));
+    }
 }
 
 /* Nobody could name the section of such a store. */
@@ -186,6 +206,7 @@ int main(void)
         cmocka_unit_test(finds_a_backend_once_it_is_registered),
         cmocka_unit_test(does_not_let_a_built_in_scheme_be_taken_over),
         cmocka_unit_test(refuses_a_table_with_a_hole),
+        cmocka_unit_test(refuses_a_backend_that_was_built_with_another_header),
         cmocka_unit_test(refuses_a_name_that_no_key_can_be),
         cmocka_unit_test(refuses_a_name_that_a_key_does_not_tell_from_another),
         cmocka_unit_test(refuses_more_backends_than_the_table_holds),

@@ -2,6 +2,7 @@
  * lock.c - a member that locks, works and unlocks, over and over.
  */
 #include "journal.h"
+#include "lib/locker.h"
 #include "member.h"
 
 #define WAIT_MS 2000
@@ -37,7 +38,7 @@ static void *run(void *user)
     struct simba_error error;
     struct member *m = user;
 
-    if (simba_locker_create(m->client, m->kind->mutex, m->id, &m->locker, &error) != SIMBA_OK) {
+    if (test_locker_create(m->client, m->kind->mutex, m->id, &m->locker, &error) != SIMBA_OK) {
         journal_write("broken %s", error.text);
         return NULL;
     }

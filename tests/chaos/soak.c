@@ -85,7 +85,7 @@ static long resident_kb(void)
 
 static void tell(struct soak *soak)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct census census = census_take();
 
     simba_client_metrics(soak->client, &metrics);

@@ -81,7 +81,7 @@ static simba_client *open_client(const char *url, const sigset_t *signals)
 /* In the child the handles are dead: nothing is owned, and every call says so. */
 static int judge_child(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     for (int i = 0; i < member_count; i++)
         if (members[i].kind->is_owner(&members[i]) || members[i].kind->fence(&members[i]) != 0)
@@ -145,7 +145,7 @@ static void take_part(simba_client *client, char **argv, const sigset_t *signals
 {
     static const struct member_kind *const kinds[MEMBERS_MAX] = {&member_contender, &member_locker,
                                                                  &member_scheduler};
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     member_count = (int)strlen(argv[5]);
     for (int i = 0; i < member_count; i++)

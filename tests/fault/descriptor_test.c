@@ -4,6 +4,7 @@
  */
 #include "census.h"
 #include "heap.h"
+#include "lib/locker.h"
 #include "test.h"
 
 #include <simba/backend.h>
@@ -155,8 +156,8 @@ static void an_open_client_needs_no_more(void **state)
 
     assert_int_equal(simba_client_open(store->url, NULL, &client, NULL), SIMBA_OK);
     spare(0);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &first, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &second, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &first, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &second, NULL), SIMBA_OK);
     take_turns(first, second);
     take_turns(second, first);
     assert_int_equal(simba_client_status(client, NULL, TEST_PATIENCE_MS, &list, &count, NULL),

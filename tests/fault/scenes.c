@@ -22,7 +22,7 @@ static void check_free(const struct stage *s, const struct simba_mutex_status *l
 
 static void play_client(struct stage *s)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     if (stage_client(s))
         assert_int_equal(simba_client_metrics(s->client, &metrics), SIMBA_OK);

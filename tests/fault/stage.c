@@ -1,6 +1,7 @@
 /*
  * stage.c - see stage.h.
  */
+#include "lib/locker.h"
 #include "stage.h"
 
 static void blame(const struct stage *s, const char *call, const char *what, int code,
@@ -108,7 +109,7 @@ bool stage_locker(struct stage *s)
     if (s->locker != NULL)
         return true;
     return stage_ok(s, STAGE_MAY_FAIL, "simba_locker_create",
-                    simba_locker_create(s->client, "locked", "me", &s->locker, &error), &error);
+                    test_locker_create(s->client, "locked", "me", &s->locker, &error), &error);
 }
 
 bool stage_rival(struct stage *s)
@@ -120,7 +121,7 @@ bool stage_rival(struct stage *s)
     if (s->rival != NULL)
         return true;
     return stage_ok(s, STAGE_MAY_FAIL, "simba_locker_create",
-                    simba_locker_create(s->client, "locked", "rival", &s->rival, &error), &error);
+                    test_locker_create(s->client, "locked", "rival", &s->rival, &error), &error);
 }
 
 static int do_work(void *user, simba_scheduler *scheduler)

@@ -106,7 +106,7 @@ static void an_owner_without_memory_lets_go_in_time(void **state)
 
 static bool has_renewed(void *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     return simba_client_metrics(client, &metrics) == SIMBA_OK && metrics.renewals > 0;
 }
@@ -131,13 +131,16 @@ static void a_renewal_without_memory_comes_later(void **state)
 
 static void the_holder_of_a_locker_hears_of_the_loss_without_memory(void **state)
 {
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct simba_error error = {0};
     struct held held;
 
     (void)state;
     open_client(&held, "memory:?ttl=100ms&transition=100ms&stop-timeout=100ms");
-    assert_int_equal(simba_locker_create(held.client, "m", NULL, &held.locker, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_on_lost(held.locker, on_lost, &held, NULL), SIMBA_OK);
+    options.mutex = "m";
+    options.on_lost = on_lost;
+    options.user = &held;
+    assert_int_equal(simba_locker_create(held.client, &options, &held.locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(held.locker, NULL), SIMBA_OK);
     shortage_begin(&allocations, 1, true);
     assert_true(test_wait(is_counted, &held.lost));

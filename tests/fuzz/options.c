@@ -38,7 +38,7 @@ static simba_url *parse(const char *text)
 #ifdef SIMBA_HAVE_REDIS
 static void read_redis(const char *text)
 {
-    struct simba_backend_config config = {sizeof config, parse(text), 10000, 6000};
+    struct simba_backend_config config = {parse(text), 10000, 6000};
     struct simba_error error = {0};
     struct sb_redis_options options;
     int code;

@@ -152,9 +152,12 @@ static void ask_status(const char *mutex)
 
 static void contend(const char *id)
 {
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_locker *locker = NULL;
 
-    if (simba_locker_create(client, MUTEX, id, &locker, NULL) != SIMBA_OK)
+    options.mutex = MUTEX;
+    options.id = id;
+    if (simba_locker_create(client, &options, &locker, NULL) != SIMBA_OK)
         return;
     if (simba_locker_try_acquire(locker, NULL) == SIMBA_OK) {
         fuzz_demand(is_owned_by(id), "whoever believes owns");

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <thread>
@@ -198,12 +199,13 @@ void a_wait_can_be_cancelled()
 void a_lost_lease_is_told()
 {
     simba::client client("memory:?ttl=200ms&transition=2s");
-    simba::locker locker(client, "lost");
+    simba::locker_options options;
     flag lost;
 
-    locker.on_lost([&] { lost.set(); });
+    options.mutex = "lost";
+    options.on_lost = [&] { lost.set(); };
+    simba::locker locker(client, options);
     locker.lock();
-    CHECK(thrown_code([&] { locker.on_lost(nullptr); }) == SIMBA_EBUSY);
     CHECK(client.force_release("lost").id == locker.id());
     CHECK(lost.wait());
     CHECK(!locker.is_held());
@@ -213,15 +215,18 @@ void a_lost_lease_is_told()
 void a_locker_may_go_in_its_own_callback()
 {
     simba::client client("memory:?ttl=200ms&transition=2s");
-    auto locker = std::make_unique<simba::locker>(client, "gone");
+    std::unique_ptr<simba::locker> locker;
     auto captured = std::make_shared<int>(7);
+    simba::locker_options options;
     flag lost;
 
-    locker->on_lost([&lost, &locker, captured] {
+    options.mutex = "gone";
+    options.on_lost = [&lost, &locker, captured] {
         locker.reset();
         if (*captured == 7)
             lost.set();
-    });
+    };
+    locker = std::make_unique<simba::locker>(client, std::move(options));
     locker->lock();
     client.force_release("gone");
     CHECK(lost.wait());

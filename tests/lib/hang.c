@@ -3,6 +3,7 @@
  */
 #include "lib/hang.h"
 
+#include "lib/locker.h"
 #include "redis/proxy.h"
 #include "test.h"
 
@@ -36,7 +37,7 @@ static void open_all(struct hang *hang, const char *url_format)
     assert_int_equal(simba_contender_create(hang->client, &contender, &hang->contender, NULL),
                      SIMBA_OK);
     assert_int_equal(simba_contender_start(hang->contender, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(hang->client, "hang-lock", NULL, &hang->locker, NULL),
+    assert_int_equal(test_locker_create(hang->client, "hang-lock", NULL, &hang->locker, NULL),
                      SIMBA_OK);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "lib/late.h"
 
+#include "lib/locker.h"
 #include "test.h"
 
 static void on_acquired(void *user, const struct simba_state *state)
@@ -121,7 +122,7 @@ void late_begin(struct late *late, const char *url, enum simba_error_group group
     start_contender(late);
     start_observer(late);
     start_scheduler(late);
-    assert_int_equal(simba_locker_create(late->client, "late-lock", NULL, &late->locker, NULL),
+    assert_int_equal(test_locker_create(late->client, "late-lock", NULL, &late->locker, NULL),
                      SIMBA_OK);
     check_failures(late, group);
 }

@@ -261,6 +261,7 @@ void play_closes(void)
 void play_pools(void)
 {
     static struct pool pool;
+    struct simba_executor executor = {execute, &pool};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     pthread_t threads[2];
     struct world w;
@@ -268,7 +269,7 @@ void play_pools(void)
     memset(&pool, 0, sizeof pool);
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.filled, NULL);
-    options.executor = (struct simba_executor){execute, &pool};
+    options.executor = &executor;
     world_open(&w, random_below(2) == 0 ? GENEROUS : "5ms", &options);
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, run_pool, &pool);
@@ -288,6 +289,7 @@ void play_pools(void)
 void play_single_thread(void)
 {
     static struct pool pool;
+    struct simba_executor executor = {execute, &pool};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     struct thing *t;
     struct world w;
@@ -296,7 +298,7 @@ void play_single_thread(void)
     memset(&pool, 0, sizeof pool);
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.filled, NULL);
-    options.executor = (struct simba_executor){execute, &pool};
+    options.executor = &executor;
     world_open(&w, "3s", &options);
     t = thing_create(&w, random_below(2) == 0 ? CONTENDER : SCHEDULER, "m");
     for (int i = 0; i < 3; i++) {

@@ -220,13 +220,13 @@ static int create_scheduler(struct thing *t, simba_client *client)
 
 static int create_locker(struct thing *t, simba_client *client)
 {
-    int code = simba_locker_create(client, t->mutex, NULL, &t->handle.locker, NULL);
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
 
-    if (code == SIMBA_OK)
-        code = simba_locker_on_lost(t->handle.locker, on_lost, t, NULL);
-    if (code == SIMBA_OK)
-        code = simba_locker_on_closed(t->handle.locker, on_closed, t, NULL);
-    return code;
+    options.mutex = t->mutex;
+    options.on_lost = on_lost;
+    options.on_closed = on_closed;
+    options.user = t;
+    return simba_locker_create(client, &options, &t->handle.locker, NULL);
 }
 
 struct thing *thing_create(struct world *w, enum kind kind, const char *mutex)

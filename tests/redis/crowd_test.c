@@ -284,7 +284,7 @@ static void a_time_limit_beyond_the_transition_holds(void **state)
 
 static struct simba_metrics metrics_of(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
     return metrics;

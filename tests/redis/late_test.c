@@ -7,6 +7,7 @@
 
 #include "lib/hang.h"
 #include "lib/late.h"
+#include "lib/locker.h"
 
 #include <signal.h>
 
@@ -70,7 +71,7 @@ static void a_relative_socket_is_found_again_from_another_folder(void **state)
     assert_int_equal(chdir("/"), 0);
     server_kill(&server, SIGKILL);
     server_start_again(&server);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire_timeout(locker, TEST_PATIENCE_MS, NULL), SIMBA_OK);
     simba_locker_close(locker);
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);

@@ -8,8 +8,7 @@
 
 static int read_url(const char *text, struct sb_redis_options *options, struct simba_error *error)
 {
-    struct simba_backend_config config = {
-        .size = sizeof config, .ttl_ms = 10000, .transition_ms = 6000};
+    struct simba_backend_config config = {.ttl_ms = 10000, .transition_ms = 6000};
     int code = sb_url_parse(text, &config.url, error);
 
     if (code == SIMBA_OK)

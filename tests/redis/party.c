@@ -104,7 +104,7 @@ bool party_is_owner(const struct party *party)
 
 struct simba_metrics party_metrics(struct party *party)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     assert_int_equal(simba_client_metrics(party->client, &metrics), SIMBA_OK);
     return metrics;

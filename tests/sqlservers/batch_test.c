@@ -8,6 +8,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/locker.h"
 
 #include <simba/simba.h>
 #include <simba/sql.h>
@@ -171,8 +172,8 @@ static void a_blocked_insert_delays_no_renewal(void **state)
     simba_locker *blocked = NULL;
 
     (void)state;
-    assert_int_equal(simba_locker_create(client, "held", NULL, &held, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "blocked", NULL, &blocked, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "held", NULL, &held, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "blocked", NULL, &blocked, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire_timeout(held, TEST_PATIENCE_MS, NULL), SIMBA_OK);
     session_sql(admin, "BEGIN");
     session_sql(admin, "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at,"

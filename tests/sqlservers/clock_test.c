@@ -3,6 +3,7 @@
  * happen is that a token goes back, that somebody is locked out for good, or that an owner is not
  * told.
  */
+#include "lib/locker.h"
 #include "server.h"
 
 #include <simba/simba.h>
@@ -44,7 +45,7 @@ static simba_locker *lock(simba_client *client, const char *mutex)
     struct simba_error error;
     simba_locker *locker = NULL;
 
-    assert_int_equal(simba_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
     if (simba_locker_acquire_timeout(locker, TEST_PATIENCE_MS, &error) != SIMBA_OK)
         fail_msg("%s", error.text);
     return locker;

@@ -2,6 +2,7 @@
  * dns_test.c - names that take long to look up. The program's own getaddrinfo stands before the C
  * library's.
  */
+#include "lib/locker.h"
 #include "server.h"
 
 #include <simba/simba.h>
@@ -54,7 +55,7 @@ static simba_locker *create(simba_client *client, const char *mutex)
 {
     simba_locker *locker = NULL;
 
-    assert_int_equal(simba_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
     return locker;
 }
 

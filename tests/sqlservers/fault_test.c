@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/locker.h"
 
 #include <simba/simba.h>
 
@@ -31,7 +32,7 @@ static simba_locker *lock(simba_client *client, const char *mutex)
     struct simba_error error;
     simba_locker *locker = NULL;
 
-    assert_int_equal(simba_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
     if (simba_locker_acquire_timeout(locker, TEST_PATIENCE_MS, &error) != SIMBA_OK)
         fail_msg("%s", error.text);
     return locker;
@@ -176,7 +177,7 @@ static void *weather(void *argument)
     struct storm *storm = argument;
     simba_locker *locker = NULL;
 
-    if (simba_locker_create(storm->client, "storm", NULL, &locker, NULL) != SIMBA_OK)
+    if (test_locker_create(storm->client, "storm", NULL, &locker, NULL) != SIMBA_OK)
         return NULL;
     while (!atomic_load(&storm->end)) {
         if (simba_locker_acquire_timeout(locker, 5000, NULL) == SIMBA_OK)

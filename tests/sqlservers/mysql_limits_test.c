@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/locker.h"
 
 #include <simba/simba.h>
 #include <simba/sql.h>
@@ -188,7 +189,7 @@ static void a_wait_ends_with_the_error(void **state)
     assert_int_equal(simba_client_open(server_url(&server, dialect_admin, "ttl=1s&transition=1s"),
                                        NULL, &client, NULL),
                      SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, "m", NULL, &wait.locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "m", NULL, &wait.locker, NULL), SIMBA_OK);
     assert_int_equal(pthread_create(&wait.thread, NULL, await_turn, &wait), 0);
     call = host_do(&host, SIMBA_OP_RELEASE, "m", "owner", call.revision);
     assert_int_equal(call.code, SIMBA_OK);

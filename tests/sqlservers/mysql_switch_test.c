@@ -6,6 +6,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/locker.h"
 #include "redis/journal.h"
 
 #include <simba/simba.h>
@@ -211,7 +212,7 @@ static void contender_open(struct contender *contender, const struct server *s,
 
     assert_int_equal(simba_client_open(url, options, &contender->client, NULL), SIMBA_OK);
     assert_int_equal(
-        simba_locker_create(contender->client, "leader", NULL, &contender->locker, NULL), SIMBA_OK);
+        test_locker_create(contender->client, "leader", NULL, &contender->locker, NULL), SIMBA_OK);
 }
 
 static void contender_close(struct contender *contender)

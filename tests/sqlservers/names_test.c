@@ -2,6 +2,7 @@
  * Names that the table does not take: a start says so at once where that is known, and the log
  * where it is found out later.
  */
+#include "lib/locker.h"
 #include "server.h"
 
 #include <simba/simba.h>
@@ -87,7 +88,7 @@ static void a_start_with_a_name_that_is_too_long_fails_at_once(void **state)
     working.period_ms = 100;
     assert_int_equal(simba_scheduler_create(client, &working, &scheduler, NULL), SIMBA_OK);
     check(simba_scheduler_start(scheduler, &error), &error);
-    assert_int_equal(simba_locker_create(client, LONG_NAME, NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, LONG_NAME, NULL, &locker, NULL), SIMBA_OK);
     check(simba_locker_acquire(locker, &error), &error);
     simba_contender_close(contender);
     simba_observer_close(observer);

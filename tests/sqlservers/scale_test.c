@@ -13,7 +13,7 @@ static simba_contender *contenders[MUTEXES];
 
 static struct simba_metrics metrics_of(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     simba_client_metrics(client, &metrics);
     return metrics;

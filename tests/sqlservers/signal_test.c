@@ -6,6 +6,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/locker.h"
 
 #include <simba/simba.h>
 #include <simba/sql.h>
@@ -203,7 +204,7 @@ static void lose_client(const char *options)
     simba_client *client = open_client(options);
     simba_locker *locker = NULL;
 
-    assert_int_equal(simba_locker_create(client, "lost", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "lost", NULL, &locker, NULL), SIMBA_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
         assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);

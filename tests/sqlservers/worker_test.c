@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "lib/locker.h"
 
 #include <simba/simba.h>
 
@@ -60,7 +61,7 @@ static simba_locker *used_locker(simba_client *client, const char *mutex)
 {
     simba_locker *locker = NULL;
 
-    assert_int_equal(simba_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, mutex, NULL, &locker, NULL), SIMBA_OK);
     cycle(locker);
     cycle(locker);
     return locker;
@@ -262,7 +263,7 @@ static void a_wait_is_cancelled_at_once_while_the_server_hangs(void **state)
 
 static uint64_t renewals_of(simba_client *client)
 {
-    struct simba_metrics metrics = {.size = sizeof metrics};
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
     return metrics.renewals;
@@ -286,7 +287,7 @@ static void hold_others(simba_client *client, simba_locker **others)
 
     for (size_t i = 0; i < OTHERS; i++) {
         snprintf(name, sizeof name, "other-%zu", i);
-        assert_int_equal(simba_locker_create(client, name, NULL, &others[i], NULL), SIMBA_OK);
+        assert_int_equal(test_locker_create(client, name, NULL, &others[i], NULL), SIMBA_OK);
         assert_int_equal(simba_locker_acquire(others[i], NULL), SIMBA_OK);
     }
 }
@@ -364,7 +365,7 @@ static void *take_turns(void *argument)
     bool good = true;
 
     snprintf(name, sizeof name, "own-%lx", (unsigned long)pthread_self());
-    if (simba_locker_create(client, name, NULL, &locker, NULL) != SIMBA_OK)
+    if (test_locker_create(client, name, NULL, &locker, NULL) != SIMBA_OK)
         return NULL;
     for (int i = 0; i < TURNS && good; i++)
         good = simba_locker_acquire(locker, &error) == SIMBA_OK &&

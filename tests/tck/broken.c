@@ -243,7 +243,7 @@ static void broken_close(simba_backend *broken, void (*closed)(void *argument), 
 }
 
 const struct simba_backend_ops broken_backend = {
-    .size = sizeof(struct simba_backend_ops),
+    .abi = SIMBA_BACKEND_ABI,
     .name = "broken",
     .serves = broken_serves,
     .open = broken_open,

@@ -8,6 +8,7 @@
 #include "stage.h"
 
 #include "base/random.h"
+#include "lib/locker.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -502,7 +503,7 @@ static int denied_with(const char *url)
     int code;
 
     assert_int_equal(simba_client_open(url, NULL, &client, &error), SIMBA_OK);
-    assert_int_equal(simba_locker_create(client, MUTEX, NULL, &locker, &error), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, MUTEX, NULL, &locker, &error), SIMBA_OK);
     code = simba_locker_try_acquire(locker, &error);
     simba_locker_close(locker);
     simba_client_close(client, NULL);

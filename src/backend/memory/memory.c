@@ -383,7 +383,7 @@ static const struct simba_backend_option options[] = {
 };
 
 static const struct simba_backend_ops ops = {
-    .size = sizeof(struct simba_backend_ops),
+    .abi = SIMBA_BACKEND_ABI,
     .name = "memory",
     .serves = serves,
     .open = open_client,

@@ -246,7 +246,7 @@ static int check_names(simba_backend *b, const char *mutex, const char *id,
 }
 
 static const struct simba_backend_ops ops = {
-    .size = sizeof(struct simba_backend_ops),
+    .abi = SIMBA_BACKEND_ABI,
     .name = "postgres",
     .serves = serves,
     .open = open_client,

@@ -179,7 +179,7 @@ static void close_client(simba_backend *store, void (*closed)(void *argument), v
 }
 
 static const struct simba_backend_ops ops = {
-    .size = sizeof(struct simba_backend_ops),
+    .abi = SIMBA_BACKEND_ABI,
     .name = "redis",
     .serves = sb_redis_serves,
     .open = open_client,

@@ -152,7 +152,7 @@ static int check_names(simba_backend *store, const char *mutex, const char *id,
 }
 
 static const struct simba_backend_ops ops = {
-    .size = sizeof(struct simba_backend_ops),
+    .abi = SIMBA_BACKEND_ABI,
     .name = "zookeeper",
     .serves = sb_zk_serves,
     .open = open_client,
