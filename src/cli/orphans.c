@@ -240,27 +240,17 @@ static bool read_state(pid_t pid, struct state *state)
     return length > 0;
 }
 
-/* A process whose first thread has ended before the others looks dead but for their number. */
-static bool runs(const struct state *state)
-{
-    return (state->letter != 'Z' && state->letter != 'X') || state->threads > 1;
-}
-
 /* Whether any thread of it runs, or may run: its state cannot be read for want of descriptors or
- * memory. */
-static bool is_running(pid_t pid)
+ * memory. With `parent` only where it is a child of that process; 0: any. A process whose first
+ * thread has ended before the others is marked dead, but has more than one thread. */
+static bool is_running(pid_t pid, pid_t parent)
 {
     struct state state;
 
-    return read_state(pid, &state) ? runs(&state) : is_shortage();
-}
-
-/* The same for a child of that process alone. */
-static bool is_living_child(pid_t pid, pid_t parent)
-{
-    struct state state;
-
-    return read_state(pid, &state) ? state.parent == parent && runs(&state) : is_shortage();
+    if (!read_state(pid, &state))
+        return is_shortage();
+    bool dead = (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;
+    return !dead && (parent == 0 || state.parent == parent);
 }
 
 #define SCAN_INTERVAL_MS 2
@@ -297,7 +287,7 @@ static bool find_member(int pid, void *user)
 {
     struct search *search = user;
 
-    search->lives = getpgid(pid) == search->group && is_running(pid);
+    search->lives = getpgid(pid) == search->group && is_running(pid, 0);
     return !search->lives;
 }
 
@@ -361,7 +351,7 @@ static bool add_living(int pid, void *user)
         return true;
     branch->listed++;
     SB_CHECK(tree.count < TREE_MAX, "a process is added where there is room");
-    if (is_living_child(pid, branch->parent))
+    if (is_running(pid, branch->parent))
         tree.pids[tree.count++] = pid;
     return tree.count < TREE_MAX;
 }
@@ -374,7 +364,7 @@ struct cli_tree_scan cli_orphans_kill_tree(pid_t root, pid_t spared)
     struct branch branch = {.parent = root, .spared = spared, .listed = 0};
     struct cli_tree_scan scan = {0};
 
-    SB_CHECK(root > 1, "a tree below a process of this program is killed");
+    SB_CHECK(root > 0, "the tree below one process is killed");
     tree.count = 0;
     scan.failed = !each_child(root, add_living, &branch);
     scan.listed = branch.listed;

@@ -88,6 +88,17 @@ def the_guardian_spares_what_was_there_before():
     os.kill(number("old"), signal.SIGKILL)
 
 
+@case
+def the_first_process_of_a_container_sweeps():
+    container = ["unshare", "--pid", "--fork", "--mount-proc"] + (["--map-root-user"] if os.getuid() != 0 else [])
+    if subprocess.run([*container, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        return  # no namespaces here
+    done = subprocess.run([*container, PROGRAM, "lock", "m", "--", "bash", "-c", "echo $PPID >parent; " + DAEMON],
+                          check=False, stderr=subprocess.PIPE, text=True)
+    equal((done.returncode, read("parent")), (0, "1\n"))
+    contains(done.stderr, "the command has left processes running: killing them")
+
+
 # ---- Where nobody can look ----------------------------------------------------------------------
 
 @case
