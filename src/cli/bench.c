@@ -151,32 +151,22 @@ static void print_answer(const struct bench_question *question, const struct ben
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* JSON has no word for what is no number. */
-static void print_number(double value)
-{
-    if (isfinite(value))
-        printf("%.6g", value);
-    else
-        fputs("null", stdout);
-}
-
 static void print_field(const char *name, double value, const char *delimiter)
 {
-    printf("\"%s\":", name);
-    print_number(value);
-    fputs(delimiter, stdout);
+    if (isfinite(value))
+        printf("\"%s\":%.6g%s", name, value, delimiter);
+    else
+        printf("\"%s\":null%s", name, delimiter);
 }
 
 static void begin_json(const struct bench_plan *plan, const struct machine *machine)
 {
     char url[CLI_URL_MAX];
 
-    printf("{\"simba\":\"%s\",\"store\":", simba_version());
-    cli_json_string(stdout, sb_url_redact(plan->url, url, sizeof url));
-    fputs(",\"machine\":{\"cpu\":", stdout);
-    cli_json_string(stdout, machine->cpu);
-    fputs(",\"kernel\":", stdout);
-    cli_json_string(stdout, machine->kernel);
+    printf("{\"simba\":\"%s\"", simba_version());
+    cli_json_string(stdout, ",\"store\":", sb_url_redact(plan->url, url, sizeof url));
+    cli_json_string(stdout, ",\"machine\":{\"cpu\":", machine->cpu);
+    cli_json_string(stdout, ",\"kernel\":", machine->kernel);
     printf(",\"cores\":%d,\"cores_allowed\":%d,", machine->cores, machine->cores_allowed);
     print_field("load", machine->load, "},\n\"questions\":{");
 }
@@ -185,8 +175,8 @@ static void print_measure_json(const struct bench_measure *measure)
 {
     const struct bench_distribution *d = &measure->values;
 
-    printf("\"%s\":{\"what\":", measure->label.key);
-    cli_json_string(stdout, measure->label.text);
+    printf("\"%s\":", measure->label.key);
+    cli_json_string(stdout, "{\"what\":", measure->label.text);
     printf(",\"unit\":\"%s\",\"count\":%zu,", measure->label.unit, d->count);
     print_field("min", d->min, ",");
     print_field("p50", d->p50, ",");
@@ -195,14 +185,6 @@ static void print_measure_json(const struct bench_measure *measure)
     print_field("mean", d->mean, ",");
     print_field("round_low", d->round_low, ",");
     print_field("round_high", d->round_high, "}");
-}
-
-static void print_ratio_json(const struct bench_ratio *ratio)
-{
-    printf("\"%s\":{", ratio->key);
-    print_field("value", ratio->value, ",");
-    print_field("low", ratio->low, ",");
-    print_field("high", ratio->high, "}");
 }
 
 static void print_answer_json(const struct bench_question *question,
@@ -215,24 +197,16 @@ static void print_answer_json(const struct bench_question *question,
     }
     fputs("},\n \"ratios\":{", stdout);
     for (size_t i = 0; i < result->ratio_count; i++) {
-        fputs(i > 0 ? "," : "", stdout);
-        print_ratio_json(&result->ratios[i]);
+        printf("%s\"%s\":{", i > 0 ? "," : "", result->ratios[i].key);
+        print_field("value", result->ratios[i].value, ",");
+        print_field("low", result->ratios[i].low, ",");
+        print_field("high", result->ratios[i].high, "}");
     }
     fputs("},\n \"numbers\":{", stdout);
     for (size_t i = 0; i < result->number_count; i++)
         print_field(result->numbers[i].label.key, result->numbers[i].value,
                     i + 1 < result->number_count ? "," : "");
     fputs("}}", stdout);
-}
-
-static void end_json(const char *error)
-{
-    fputs("}", stdout);
-    if (error != NULL) {
-        fputs(",\n\"error\":", stdout);
-        cli_json_string(stdout, error);
-    }
-    fputs("}\n", stdout);
 }
 
 /* ---- What is asked --------------------------------------------------------------------------- */
@@ -295,7 +269,10 @@ static void print_json(const struct bench_plan *plan, const struct machine *mach
     begin_json(plan, machine);
     for (size_t i = 0; i < bench->answer_count; i++)
         print_answer_json(bench->questions[i], &bench->answers[i], i == 0);
-    end_json(error);
+    fputs("}", stdout);
+    if (error != NULL)
+        cli_json_string(stdout, ",\n\"error\":", error);
+    fputs("}\n", stdout);
 }
 
 /* Nobody else wants the mutexes, so a time that ran out or a lease that was lost is the store's
@@ -323,14 +300,6 @@ static void clean_up(const struct bench_plan *plan)
         cli_message("mutexes named %s... are left on the store: %s", plan->prefix, error.text);
 }
 
-/* A signal may have come before they were removed. */
-static int fail_with_first_names(const struct bench_plan *plan, const struct simba_error *error)
-{
-    if (bench_signal() != 0)
-        clean_up(plan);
-    return fail(error);
-}
-
 static int measure(const struct bench_plan *plan, struct bench *bench)
 {
     struct machine machine;
@@ -339,8 +308,11 @@ static int measure(const struct bench_plan *plan, struct bench *bench)
     read_machine(&machine);
     if (bench_check(plan, &error) != SIMBA_OK)
         return fail(&error);
-    if (bench_check_rights(plan, &error) != SIMBA_OK)
-        return fail_with_first_names(plan, &error);
+    if (bench_check_rights(plan, &error) != SIMBA_OK) {
+        if (bench_signal() != 0) /* it may have come before the first names were removed */
+            clean_up(plan);
+        return fail(&error);
+    }
     if (!bench->options->json)
         print_heading(plan, &machine);
     cli_output_flush();

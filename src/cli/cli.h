@@ -257,12 +257,11 @@ void cli_text_refuse_colour(void);
 /* Whether to colour what goes to this descriptor: a terminal that can, unless the user refused. */
 bool cli_text_in_colour(int fd);
 
-/* Prints a JSON string with its quotes. What is not UTF-8 becomes U+FFFD; the characters that
- * cli_text_printable replaces are escaped. */
-void cli_json_string(FILE *stream, const char *text);
-
-/* Prints a number, or null for the value that stands for "not known". */
-void cli_json_number(FILE *stream, int64_t number, int64_t unknown);
-void cli_json_fence(FILE *stream, uint64_t fence);
+/* JSON: each prints `before`, such as ",\"owner\":", and then a value. In a string, what is not
+ * UTF-8 becomes U+FFFD, and the characters that cli_text_printable replaces are escaped. A number
+ * that is `unknown`, and a fence of 0, are printed as null. */
+void cli_json_string(FILE *stream, const char *before, const char *text);
+void cli_json_number(FILE *stream, const char *before, int64_t number, int64_t unknown);
+void cli_json_fence(FILE *stream, const char *before, uint64_t fence);
 
 #endif

@@ -64,17 +64,16 @@ void cli_signals_restore(void)
     sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
 }
 
-/* A fault of the program itself; blocking these would only hide it. */
-static bool is_fault(int signal)
+/* Faults of the program itself, which blocking would only hide, and what was ignored (nohup). */
+static bool is_left_alone(int signal)
 {
-    return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
-           signal == SIGTRAP || signal == SIGSYS;
-}
-
-static bool was_ignored(int signal)
-{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     struct sigaction action;
 
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        if (signal == faults[i])
+            return true;
+    }
     if (signal == SIGPIPE)
         return inherited.pipe.sa_handler == SIG_IGN;
     return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -86,7 +85,7 @@ bool cli_signals_take(int *ret_fd)
 
     sigfillset(&set);
     for (int signal = 1; signal <= SIGRTMAX; signal++) {
-        if (is_fault(signal) || was_ignored(signal))
+        if (is_left_alone(signal))
             sigdelset(&set, signal);
     }
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)

@@ -45,24 +45,16 @@ static bool find_store(const char *url, const char **ret_name)
     return true;
 }
 
-static int report_nothing_to_create(const char *url)
+/* `print`: as a comment of SQL, since the reader of the statement may be a database. */
+static int report_nothing_to_create(const char *url, bool print)
 {
     const char *name;
 
     if (!find_store(url, &name))
         return CLI_EXIT_CONFIG;
-    printf("there is nothing to create: %s has no tables\n", name);
-    return CLI_EXIT_OK;
-}
-
-/* As a comment of SQL: the reader of the statement may be a database. */
-static int print_comment(const char *url)
-{
-    const char *name;
-
-    if (!find_store(url, &name))
-        return CLI_EXIT_CONFIG;
-    if (strcmp(name, "sqlite") == 0)
+    if (!print)
+        printf("there is nothing to create: %s has no tables\n", name);
+    else if (strcmp(name, "sqlite") == 0)
         puts("-- simba creates the tables of an SQLite file by itself: there is no statement to "
              "run");
     else
@@ -77,7 +69,7 @@ static int print_statement(const char *url)
 
     int code = simba_repository_schema(url, &statement, &error);
     if (code == SIMBA_EUNSUPPORTED)
-        return print_comment(url);
+        return report_nothing_to_create(url, true);
     if (code != SIMBA_OK)
         return cli_fail(&error);
     printf("-- the users of the table need: GRANT SELECT, INSERT, UPDATE ON simba_mutex TO ...\n"
@@ -111,7 +103,7 @@ static int create(const char *url)
 
     int code = simba_repository_open(url, &repository, &error);
     if (code == SIMBA_EUNSUPPORTED)
-        return report_nothing_to_create(url);
+        return report_nothing_to_create(url, false);
     if (code == SIMBA_OK)
         code = simba_repository_init_schema(repository, &created, &error);
     simba_repository_close(repository);

@@ -101,15 +101,6 @@ static bool update_term(struct leader *leader)
     return leading;
 }
 
-/* From here on no command runs, so on_released need not wait. */
-static void end_terms(struct leader *leader)
-{
-    pthread_mutex_lock(&leader->lock);
-    leader->closed = true;
-    pthread_cond_signal(&leader->yielded);
-    pthread_mutex_unlock(&leader->lock);
-}
-
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 /* A name that the store does not accept would be tried for ever. Other errors of a store may
@@ -340,7 +331,10 @@ static int finish(struct leader *leader, int status)
     cli_notify_stopping();
     if (!keep_minimum(leader))
         status = CLI_EXIT_LOST;
-    end_terms(leader);
+    pthread_mutex_lock(&leader->lock);
+    leader->closed = true; /* no command runs from here on, so on_released need not wait */
+    pthread_cond_signal(&leader->yielded);
+    pthread_mutex_unlock(&leader->lock);
     bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
     /* The library bounds the stop of an owner. A store that has not renewed the lease in time, or
      * has not even granted one, gets less time. */

@@ -63,17 +63,6 @@ static void write_line(const char *line)
     }
 }
 
-/* A text without a newline stays until something else is written. */
-static void write_over(const char *text)
-{
-    size_t length = strlen(text);
-
-    if (queue.shown)
-        write_line(WIPE);
-    write_line(text);
-    queue.shown = length > 0 && text[length - 1] != '\n';
-}
-
 /* ---- The queue: all with the lock held ------------------------------------------------------- */
 
 static void append(const char *line)
@@ -123,7 +112,11 @@ static void *print(void *unused)
             pthread_cond_wait(&queue.filled, &queue.lock);
         const char *line = queue.lines[queue.first];
         pthread_mutex_unlock(&queue.lock);
-        write_over(line);
+        size_t length = strlen(line);
+        if (queue.shown)
+            write_line(WIPE);
+        write_line(line);
+        queue.shown = length > 0 && line[length - 1] != '\n';
         pthread_mutex_lock(&queue.lock);
         SB_CHECK(queue.count > 0, "the line that was written is still in the queue");
         queue.first = (queue.first + 1) % CLI_MESSAGE_QUEUE_MAX;

@@ -22,12 +22,10 @@ static const struct cli_option options[] = {
 
 static void print_json(const char *mutex, const struct simba_owner *owner)
 {
-    fputs("{\"mutex\":", stdout);
-    cli_json_string(stdout, mutex);
-    printf(",\"released\":%s,\"owner\":", owner->id[0] != 0 ? "true" : "false");
-    cli_json_string(stdout, owner->id);
-    fputs(",\"fence\":", stdout);
-    cli_json_fence(stdout, owner->fence);
+    cli_json_string(stdout, "{\"mutex\":", mutex);
+    printf(",\"released\":%s", owner->id[0] != 0 ? "true" : "false");
+    cli_json_string(stdout, ",\"owner\":", owner->id);
+    cli_json_fence(stdout, ",\"fence\":", owner->fence);
     fputs("}\n", stdout);
 }
 

@@ -63,35 +63,22 @@ static int64_t take_count(struct tally *tally, int64_t now_ms)
     return count;
 }
 
-static void tell_failed(struct schedule *schedule, int64_t now_ms)
-{
-    int64_t count = take_count(&schedule->failed, now_ms);
-
-    if (count == 1)
-        cli_message("a run of '%s' failed with exit code %d", schedule->job.mutex,
-                    schedule->failure);
-    else if (count > 1)
-        cli_message("%" PRId64 " runs of '%s' failed, the last with exit code %d", count,
-                    schedule->job.mutex, schedule->failure);
-}
-
-static void tell_skipped(struct schedule *schedule, int64_t now_ms)
-{
-    int64_t count = take_count(&schedule->skipped, now_ms);
-
-    if (count == 0 || schedule->job.cli->quiet)
-        return;
-    if (count == 1)
-        cli_message("a run of '%s' was skipped: it fell due during another", schedule->job.mutex);
-    else
-        cli_message("%" PRId64 " runs of '%s' were skipped: they fell due during another", count,
-                    schedule->job.mutex);
-}
-
 static void tell(struct schedule *schedule, int64_t now_ms)
 {
-    tell_failed(schedule, now_ms);
-    tell_skipped(schedule, now_ms);
+    const char *mutex = schedule->job.mutex;
+    int64_t failed = take_count(&schedule->failed, now_ms);
+    int64_t skipped = take_count(&schedule->skipped, now_ms);
+
+    if (failed == 1)
+        cli_message("a run of '%s' failed with exit code %d", mutex, schedule->failure);
+    else if (failed > 1)
+        cli_message("%" PRId64 " runs of '%s' failed, the last with exit code %d", failed, mutex,
+                    schedule->failure);
+    if (skipped == 1 && !schedule->job.cli->quiet)
+        cli_message("a run of '%s' was skipped: it fell due during another", mutex);
+    else if (skipped > 1 && !schedule->job.cli->quiet)
+        cli_message("%" PRId64 " runs of '%s' were skipped: they fell due during another", skipped,
+                    mutex);
 }
 
 static int64_t due_at_ms(const struct tally *tally)

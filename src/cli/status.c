@@ -82,26 +82,20 @@ static void print_json_queue(const struct status *status, const struct row *row)
     }
     fputs(",\"queue\":[", stdout);
     for (size_t i = 0; i < status->queue_count; i++) {
-        fputs(i > 0 ? "," : "", stdout);
-        cli_json_string(stdout, status->queue[i].id);
+        cli_json_string(stdout, i > 0 ? "," : "", status->queue[i].id);
     }
     fputs("]", stdout);
 }
 
 static void print_json_row(const struct status *status, const struct row *row)
 {
-    fputs("{\"mutex\":", stdout);
-    cli_json_string(stdout, row->mutex);
-    fputs(",\"owner\":", stdout);
-    cli_json_string(stdout, row->owner);
-    printf(",\"state\":\"%s\",\"ttl_ms\":", row->state);
-    cli_json_number(stdout, row->ttl_ms, -1);
-    fputs(",\"transition_ms\":", stdout);
-    cli_json_number(stdout, row->transition_ms, -1);
-    fputs(",\"fence\":", stdout);
-    cli_json_fence(stdout, row->fence);
-    fputs(",\"waiters\":", stdout);
-    cli_json_number(stdout, row->waiters, -1);
+    cli_json_string(stdout, "{\"mutex\":", row->mutex);
+    cli_json_string(stdout, ",\"owner\":", row->owner);
+    printf(",\"state\":\"%s\"", row->state);
+    cli_json_number(stdout, ",\"ttl_ms\":", row->ttl_ms, -1);
+    cli_json_number(stdout, ",\"transition_ms\":", row->transition_ms, -1);
+    cli_json_fence(stdout, ",\"fence\":", row->fence);
+    cli_json_number(stdout, ",\"waiters\":", row->waiters, -1);
     if (status->asks_queue)
         print_json_queue(status, row);
     fputs("}", stdout);
@@ -262,29 +256,23 @@ static int ask(simba_client *client, const char *mutex, struct status *status)
     return result;
 }
 
-/* The owner is printed also where the store refuses to name the waiters. */
-static void ask_queue(simba_client *client, const char *mutex, struct status *status)
-{
-    struct simba_error error;
-
-    status->has_queue = simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue,
-                                           &status->queue_count, &error) == SIMBA_OK;
-    if (!status->has_queue)
-        cli_message("warning: the waiters are not known: %s", error.text);
-}
-
 /* One request for each name, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
 {
     int result = CLI_EXIT_OK;
+    struct simba_error error;
 
     if (argc == 0)
         return ask(client, NULL, status);
     for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
         result = ask(client, argv[i], status);
-    if (result == CLI_EXIT_OK && status->asks_queue)
-        ask_queue(client, argv[0], status);
-    return result;
+    if (result != CLI_EXIT_OK || !status->asks_queue)
+        return result;
+    status->has_queue = simba_client_queue(client, argv[0], TIMEOUT_MS, &status->queue,
+                                           &status->queue_count, &error) == SIMBA_OK;
+    if (!status->has_queue) /* the owner is known all the same */
+        cli_message("warning: the waiters are not known: %s", error.text);
+    return CLI_EXIT_OK;
 }
 
 /* The answer of a store that no process has used yet. */

@@ -331,17 +331,6 @@ static void stop_for_terminal(struct supervision *supervision)
     supervision->terminal_refused = !stays && simba_now_ms() - begun_ms >= ASK_MS;
 }
 
-/* Neither simba nor others of its job stop for a command that must not have the terminal. */
-static void follow_stop(struct supervision *supervision, enum cli_child_event event)
-{
-    if (event == CLI_CHILD_WAITS && supervision->child.withheld)
-        hang_up(supervision);
-    else if (event == CLI_CHILD_WAITS)
-        stop_for_terminal(supervision);
-    else
-        stop_with_child(supervision);
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static void supervise(struct supervision *supervision)
@@ -364,7 +353,12 @@ static void supervise(struct supervision *supervision)
         if (event == CLI_CHILD_WAITS && cli_child_lend_terminal(&supervision->child))
             continue;
         if (event != CLI_CHILD_RUNS && supervision->phase == PHASE_RUNS) {
-            follow_stop(supervision, event);
+            if (event == CLI_CHILD_STOPPED)
+                stop_with_child(supervision);
+            else if (supervision->child.withheld) /* nobody stops for what it must not have */
+                hang_up(supervision);
+            else
+                stop_for_terminal(supervision);
             continue;
         }
         sleep_until_event(supervision);

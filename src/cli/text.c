@@ -146,45 +146,38 @@ bool cli_text_in_colour(int fd)
            strcmp(terminal, "dumb") != 0 && isatty(fd) == 1;
 }
 
-/* JSON counts in units of 16 bits. */
-static void print_escaped(FILE *stream, uint32_t code)
+void cli_json_string(FILE *stream, const char *before, const char *text)
 {
-    if (code >= 0x10000) {
-        fprintf(stream, "\\u%04x", (unsigned)(0xd800 + ((code - 0x10000) >> 10)));
-        code = 0xdc00 + (code & 0x3ff);
-    }
-    fprintf(stream, "\\u%04x", (unsigned)code);
-}
-
-void cli_json_string(FILE *stream, const char *text)
-{
-    putc('"', stream);
+    fprintf(stream, "%s\"", before);
     while (*text != 0) {
         size_t length = sb_utf8_length(text);
         uint32_t code = length > 0 ? decode(text, length) : REPLACEMENT;
         if (*text == '"' || *text == '\\')
             fprintf(stream, "\\%c", *text);
-        else if (length == 0 || is_hostile(code))
-            print_escaped(stream, code);
-        else
+        else if (length > 0 && !is_hostile(code))
             fwrite(text, 1, length, stream);
+        else if (code < 0x10000)
+            fprintf(stream, "\\u%04x", (unsigned)code);
+        else /* JSON counts in units of 16 bits */
+            fprintf(stream, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((code - 0x10000) >> 10)),
+                    (unsigned)(0xdc00 + (code & 0x3ff)));
         text += length > 0 ? length : 1;
     }
     putc('"', stream);
 }
 
-void cli_json_number(FILE *stream, int64_t number, int64_t unknown)
+void cli_json_number(FILE *stream, const char *before, int64_t number, int64_t unknown)
 {
     if (number == unknown)
-        fputs("null", stream);
+        fprintf(stream, "%snull", before);
     else
-        fprintf(stream, "%" PRId64, number);
+        fprintf(stream, "%s%" PRId64, before, number);
 }
 
-void cli_json_fence(FILE *stream, uint64_t fence)
+void cli_json_fence(FILE *stream, const char *before, uint64_t fence)
 {
     if (fence == 0)
-        fputs("null", stream);
+        fprintf(stream, "%snull", before);
     else
-        fprintf(stream, "%" PRIu64, fence);
+        fprintf(stream, "%s%" PRIu64, before, fence);
 }

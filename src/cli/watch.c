@@ -65,26 +65,12 @@ static const struct cli_option options[] = {
 static void print_json(const struct watched *watched, const char *before,
                        const struct simba_owner *after, const struct timespec *at)
 {
-    printf("{\"at\":%" PRId64 ",\"mutex\":",
-           (int64_t)at->tv_sec * 1000 + (int64_t)at->tv_nsec / 1000000);
-    cli_json_string(stdout, watched->mutex);
-    fputs(",\"before\":", stdout);
-    cli_json_string(stdout, before);
-    fputs(",\"after\":", stdout);
-    cli_json_string(stdout, after->id);
-    fputs(",\"fence\":", stdout);
-    cli_json_fence(stdout, after->fence);
+    printf("{\"at\":%" PRId64, (int64_t)at->tv_sec * 1000 + (int64_t)at->tv_nsec / 1000000);
+    cli_json_string(stdout, ",\"mutex\":", watched->mutex);
+    cli_json_string(stdout, ",\"before\":", before);
+    cli_json_string(stdout, ",\"after\":", after->id);
+    cli_json_fence(stdout, ",\"fence\":", after->fence);
     fputs("}\n", stdout);
-}
-
-static void print_time(const struct timespec *at)
-{
-    struct tm tm;
-    char text[32];
-
-    localtime_r(&at->tv_sec, &tm);
-    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
-    printf("%s.%03d", text, (int)(at->tv_nsec / 1000000));
 }
 
 static void print_text(const struct watched *watched, const char *before,
@@ -94,12 +80,16 @@ static void print_text(const struct watched *watched, const char *before,
     char from[SIMBA_ID_MAX + 1];
     char to[SIMBA_ID_MAX + 1];
     char fence[CLI_FENCE_MAX];
+    char time[32];
+    struct tm tm;
 
     cli_text_printable(watched->mutex, mutex, sizeof mutex);
     cli_text_printable(before, from, sizeof from);
     cli_text_printable(after->id, to, sizeof to);
-    print_time(at);
     cli_text_fence(after->fence, fence, sizeof fence);
+    localtime_r(&at->tv_sec, &tm);
+    strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &tm);
+    printf("%s.%03d", time, (int)(at->tv_nsec / 1000000));
     if (to[0] == 0)
         printf("  %s  free", mutex);
     else
@@ -271,18 +261,6 @@ static void stop_all(void *user)
 
 /* ---- Waiting for the end --------------------------------------------------------------------- */
 
-/* CLI_CONTINUE, or the exit code that a signal means. */
-static int handle_signals(int signals_fd)
-{
-    for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
-        if (cli_signal_ends(signal))
-            return cli_signal_exit_code(signal);
-        if (cli_signal_stops(signal))
-            cli_signals_stop();
-    }
-    return CLI_CONTINUE;
-}
-
 /* poll reports a pipe whose reader has left, also when there is nothing to print. */
 static int wait_for_end(const struct watch *watch, int signals_fd)
 {
@@ -295,7 +273,12 @@ static int wait_for_end(const struct watch *watch, int signals_fd)
 
     while (status == CLI_CONTINUE && fds[1].revents == 0 && fds[2].revents == 0) {
         poll(fds, 3, -1);
-        status = handle_signals(signals_fd);
+        for (int signal; status == CLI_CONTINUE && (signal = cli_signals_next(signals_fd)) != 0;) {
+            if (cli_signal_ends(signal))
+                status = cli_signal_exit_code(signal);
+            else if (cli_signal_stops(signal))
+                cli_signals_stop();
+        }
     }
     return status == CLI_CONTINUE ? CLI_EXIT_OK : status;
 }

@@ -88,7 +88,7 @@ static void write_json(const char *text)
     FILE *stream = open_memstream(&json, &size);
 
     fuzz_demand(stream != NULL, "there is memory");
-    cli_json_string(stream, text);
+    cli_json_string(stream, "", text);
     fclose(stream);
     demand_json_string(json);
     free(json);
