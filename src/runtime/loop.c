@@ -113,7 +113,7 @@ static void run_tasks(struct sb_loop *loop)
 {
     struct simba_task *task = has_tasks(loop) ? take_inbox(loop) : NULL;
 
-    SB_CHECK(sb_loop_is_current(loop), "tasks run on the loop thread");
+    SB_CHECK(task == NULL || sb_loop_is_current(loop), "tasks run on the loop thread");
     while (task != NULL) {
         struct simba_task *next = task->next;
 
@@ -137,9 +137,9 @@ static void set_clock(struct sb_loop *loop)
     struct itimerspec when = {0};
     int64_t ms;
 
-    SB_CHECK(sb_loop_is_current(loop), "the clock is set on the loop thread");
     if (first == NULL || first->at_ms >= loop->armed_for_ms)
         return;
+    SB_CHECK(sb_loop_is_current(loop), "the clock is set on the loop thread");
     loop->armed_for_ms = first->at_ms;
     ms = first->at_ms > 0 ? first->at_ms : 1; /* zero would disarm it */
     when.it_value.tv_sec = ms / 1000;
@@ -179,7 +179,7 @@ void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms)
 
 void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer)
 {
-    SB_CHECK(sb_loop_is_current(loop), "timers are cancelled on the loop thread");
+    SB_CHECK(!timer->armed || sb_loop_is_current(loop), "timers are cancelled on the loop thread");
     sb_timers_cancel(&loop->timers, timer);
 }
 

@@ -77,9 +77,10 @@ void sb_loop_owner_destroy(struct sb_loop_owner *w)
 /* Says whether events wake it. To change that cannot fail, for both are in the set. */
 static void watch_events(struct sb_loop_owner *w, bool on)
 {
-    SB_CHECK(sb_lock_is_mine(&w->lock), "what wakes the loop's thread changes with the lock held");
-    if (w->sees_events != on)
+    if (w->sees_events != on) {
+        SB_CHECK(sb_lock_is_mine(&w->lock), "what wakes the loop's thread changes with the lock");
         change_watched(w, EPOLL_CTL_MOD, w->events_fd, on ? EPOLLIN : 0);
+    }
     w->sees_events = on;
 }
 
@@ -196,7 +197,7 @@ void sb_loop_owner_note_use(struct sb_loop_owner *w)
  * small machine take the core from the thread that is needed next. */
 static void send_to_sleep(struct sb_loop_owner *w)
 {
-    SB_CHECK(w->is_borrowed && sb_loop_owner_is_me(w), "only the borrower lets the thread sleep");
+    SB_CHECK(w->is_borrowed, "only a borrower lets the thread sleep");
     if (w->thread == WATCHING) {
         watch_events(w, false);
         w->thread = SLEEPING;

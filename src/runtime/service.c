@@ -371,7 +371,6 @@ unsigned sb_service_keep_report(struct sb_service *s, const struct sb_step *step
 {
     unsigned untold;
 
-    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a report is kept with the lock held");
     sb_packed_get_report(&s->packed, report);
     SB_CHECK(report->pending || step->changed || step->renewed, "a report that is kept has news");
     untold = sb_report_keep(report, step);

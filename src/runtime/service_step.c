@@ -21,10 +21,7 @@ static void show(struct sb_service *s, const union sb_any_machine *machine)
     int starting = SIMBA_STARTING;
     enum simba_status status = sb_service_is_observer(s) ? machine->observer.status : m->status;
 
-    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a belief is shown with the lock held");
     if (!sb_service_is_observer(s)) {
-        SB_CHECK((sb_machine_belief_ms(m) == 0) || sb_machine_fence(m) != 0,
-                 "a belief that is shown has a token");
         atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
         atomic_store_explicit(&s->ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
         atomic_store_explicit(&s->belief_ms, sb_machine_belief_ms(m), memory_order_release);
@@ -260,7 +257,6 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     unsigned untold;
     bool reports;
 
-    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a machine is stepped with the lock held");
     sb_packed_get_machine(&s->packed, &machine);
     if (sb_service_is_observer(s))
         sb_observer_step(&machine.observer, event, step);
@@ -393,7 +389,6 @@ static void run_start(struct simba_task *task)
     struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
 
     SB_CHECK(atomic_load(&s->status) != SIMBA_INITIAL, "a start has moved the status before");
-    SB_CHECK(sb_loop_is_current(s->engine->loop), "starts begin on the loop thread");
     SB_CHECK(!s->start.waits && !s->listening, "a start follows the end of the contest before");
     if (!sb_service_is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
