@@ -105,7 +105,7 @@ static void on_closed(void *user)
 }
 
 static const struct sb_redis_nodes_events nodes_events = {on_ready, sb_redis_request_send_waiting,
-                                                          sb_redis_request_released, on_closed};
+                                                          on_closed};
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 

@@ -118,7 +118,7 @@ bool sb_redis_listeners_remove(struct sb_redis_listeners *t, struct sb_redis_lis
 void sb_redis_listeners_begin_wait(struct sb_redis_listeners *t, struct sb_redis_listener *listener,
                                    int64_t since_us)
 {
-    SB_CHECK(!listener->lingers, "a contender that has gone does not wait");
+    SB_CHECK(!sb_redis_listener_is_observer(listener), "an observer does not wait");
     if (listener->waits_since_us != 0 || since_us == 0)
         return;
     listener->waits_since_us = since_us;
@@ -162,20 +162,10 @@ void sb_redis_listener_mutex(const struct sb_redis_listener *listener,
     ret_mutex[listener->mutex_length] = '\0';
 }
 
-void sb_redis_listener_id(const struct sb_redis_listener *listener, char ret_id[SIMBA_ID_MAX + 1])
-{
-    size_t at = SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind "}:" */
-    size_t length = listener->length - at;
-
-    SB_CHECK(!sb_redis_listener_is_observer(listener) && length <= SIMBA_ID_MAX,
-             "the channel of a contender ends in its id");
-    memcpy(ret_id, listener->channel + at, length);
-    ret_id[length] = '\0';
-}
-
 void sb_redis_listener_wake(const struct sb_redis_listeners *t,
                             const struct sb_redis_listener *listener)
 {
+    size_t at = SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind "}:" */
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 
@@ -184,6 +174,8 @@ void sb_redis_listener_wake(const struct sb_redis_listeners *t,
         t->host->notice(t->host, SIMBA_NOTICE_CHANGED, mutex, NULL);
         return;
     }
-    sb_redis_listener_id(listener, id);
+    SB_CHECK(listener->length - at <= SIMBA_ID_MAX, "the channel of a contender ends in its id");
+    memcpy(id, listener->channel + at, listener->length - at);
+    id[listener->length - at] = '\0';
     t->host->notice(t->host, SIMBA_NOTICE_RELEASED, mutex, id);
 }

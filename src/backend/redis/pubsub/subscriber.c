@@ -4,10 +4,6 @@
  * Confirmations come in the order of the subscriptions, one for each channel, so each subscription
  * gets a ticket: its number on this connection. A listener is told to look when its ticket is
  * confirmed, since what was published before went unheard.
- *
- * A thread that takes a mutex again and again stops to listen and begins again at once. So the
- * subscription of a contender lingers for a while, and is there when it is wanted again. A server
- * takes such a contender for a live one: what it is told meanwhile leads to `released`.
  */
 #include "backend/redis/pubsub/subscriptions.h"
 
@@ -20,15 +16,8 @@
 #include <uv.h>
 
 #define CHUNK 256 /* channels in one command, so that a server is not held up */
-#define LINGER_MAX 64
-#define LINGER_MS 1000
 #define RELEASED "released@@"
 #define ACQUIRED "acquired@@" /* as long as the other */
-
-struct lingerer {
-    struct sb_redis_listener *listener;
-    int64_t until_ms;
-};
 
 struct sb_redis_subscriber {
     const struct simba_backend_host *host;
@@ -36,21 +25,18 @@ struct sb_redis_subscriber {
     struct sb_redis_reconnecting *connection;
     /* Before the loop waits, what was said in this turn is sent in one write. */
     uv_prepare_t flusher;
-    uv_timer_t timer; /* ends the lingering */
-    bool has_handles; /* these two are handles of the loop */
-    unsigned parts;   /* the connection and the handles */
+    bool has_flusher; /* it is a handle of the loop */
+    unsigned parts;   /* the connection and the flusher */
     uint64_t asked;   /* the last ticket */
     uint64_t confirmed;
     uint64_t bulk; /* the last ticket of those given when the connection came up */
     bool dirty;
-    const struct sb_redis_subscriber_events *events;
+    void (*closed)(void *user);
     int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
     void *user;
 
     struct sb_redis_argument chunk[CHUNK + 1]; /* the word and the channels */
     size_t chunk_count;
-    struct lingerer lingerers[LINGER_MAX]; /* the oldest first */
-    size_t lingerer_count;
 };
 
 /* ---- Sending --------------------------------------------------------------------------------- */
@@ -64,19 +50,6 @@ static void on_flush(uv_prepare_t *prepare)
     sb_redis_reconnecting_flush(s->connection);
 }
 
-/* A client that never listens has none. */
-static void have_handles(struct sb_redis_subscriber *s)
-{
-    if (s->has_handles)
-        return;
-    uv_prepare_init(s->host->loop, &s->flusher);
-    uv_timer_init(s->host->loop, &s->timer);
-    s->flusher.data = s;
-    s->timer.data = s;
-    s->has_handles = true;
-    s->parts += 2;
-}
-
 static void push(struct sb_redis_subscriber *s, const struct sb_redis_argument *arguments,
                  size_t count)
 {
@@ -88,7 +61,12 @@ static void push(struct sb_redis_subscriber *s, const struct sb_redis_argument *
         sb_redis_reconnecting_drop(s->connection, &error);
         return;
     }
-    have_handles(s);
+    if (!s->has_flusher) { /* a client that never listens has none */
+        uv_prepare_init(s->host->loop, &s->flusher);
+        s->flusher.data = s;
+        s->has_flusher = true;
+        s->parts++;
+    }
     if (!s->dirty)
         uv_prepare_start(&s->flusher, on_flush);
     s->dirty = true;
@@ -120,70 +98,6 @@ void sb_redis_subscriber_remove(struct sb_redis_subscriber *s, struct sb_redis_l
     if (listener->ticket > 0 && sb_redis_reconnecting_is_ready(s->connection) &&
         !sb_redis_listeners_share(s->listeners, listener))
         push(s, arguments, 2);
-}
-
-/* ---- Lingering ------------------------------------------------------------------------------- */
-
-static struct sb_redis_listener *take_lingerer(struct sb_redis_subscriber *s, size_t index)
-{
-    struct sb_redis_listener *listener = s->lingerers[index].listener;
-
-    s->lingerer_count--;
-    memmove(&s->lingerers[index], &s->lingerers[index + 1],
-            (s->lingerer_count - index) * sizeof s->lingerers[0]);
-    listener->lingers = false;
-    SB_CHECK(listener->waits_since_us == 0, "a contender that has gone does not wait");
-    return listener;
-}
-
-static void end_oldest(struct sb_redis_subscriber *s)
-{
-    struct sb_redis_listener *listener = take_lingerer(s, 0);
-
-    if (!sb_redis_listeners_remove(s->listeners, listener))
-        return;
-    if (listener->at != NULL)
-        sb_redis_subscriber_remove(s, listener);
-    sb_free(listener);
-}
-
-static void on_lingered(uv_timer_t *timer)
-{
-    struct sb_redis_subscriber *s = timer->data;
-    int64_t now_ms = simba_now_ms();
-
-    while (s->lingerer_count > 0 && s->lingerers[0].until_ms <= now_ms)
-        end_oldest(s);
-    if (s->lingerer_count > 0)
-        uv_timer_start(timer, on_lingered, (uint64_t)(s->lingerers[0].until_ms - now_ms), 0);
-}
-
-bool sb_redis_subscriber_linger(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
-{
-    if (sb_redis_listener_is_observer(listener) || listener->count > 1 || listener->ticket == 0 ||
-        !sb_redis_reconnecting_is_ready(s->connection))
-        return false;
-    SB_CHECK(!listener->lingers && listener->at == s, "a subscription lingers once, where it is");
-    if (s->lingerer_count == LINGER_MAX)
-        end_oldest(s);
-    have_handles(s);
-    if (s->lingerer_count == 0)
-        uv_timer_start(&s->timer, on_lingered, LINGER_MS, 0);
-    s->lingerers[s->lingerer_count++] = (struct lingerer){listener, simba_now_ms() + LINGER_MS};
-    listener->lingers = true;
-    return true;
-}
-
-void sb_redis_subscriber_resume(struct sb_redis_subscriber *s, struct sb_redis_listener *listener)
-{
-    size_t index = 0;
-
-    SB_CHECK(listener->count > 1, "a contender that is back has been counted");
-    while (index < s->lingerer_count && s->lingerers[index].listener != listener)
-        index++;
-    SB_CHECK(index < s->lingerer_count, "a listener that lingers is in the list");
-    take_lingerer(s, index);
-    sb_redis_listeners_remove(s->listeners, listener); /* the lingering was counted, too */
 }
 
 /* ---- Connected ------------------------------------------------------------------------------- */
@@ -234,7 +148,7 @@ static void on_confirmed(struct sb_redis_subscriber *s, const redisReply *channe
     do {
         listener = sb_redis_listeners_next(s->listeners, listener, channel->str, channel->len);
     } while (listener != NULL && (listener->at != s || listener->ticket != s->confirmed));
-    if (listener != NULL && !listener->lingers)
+    if (listener != NULL)
         sb_redis_listener_wake(s->listeners, listener);
 }
 
@@ -248,14 +162,10 @@ static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
 
     while ((listener = sb_redis_listeners_next(s->listeners, listener, channel->str,
                                                channel->len)) != NULL) {
-        bool observes = sb_redis_listener_is_observer(listener);
+        const char *word = sb_redis_listener_is_observer(listener) ? ACQUIRED : RELEASED;
 
-        if (strncmp(text->str, observes ? ACQUIRED : RELEASED, sizeof ACQUIRED - 1) != 0)
-            continue;
-        if (observes)
+        if (strncmp(text->str, word, sizeof ACQUIRED - 1) == 0)
             sb_redis_listener_wake(s->listeners, listener);
-        else
-            s->events->released(s->user, listener);
     }
 }
 
@@ -300,7 +210,7 @@ void sb_redis_subscriber_retry(struct sb_redis_subscriber *s)
 static void release(void *part_of)
 {
     struct sb_redis_subscriber *s = part_of;
-    void (*closed)(void *user) = s->events->closed;
+    void (*closed)(void *user) = s->closed;
     void *user = s->user;
 
     SB_CHECK(s->parts > 0, "a part of a subscriber is closed once");
@@ -310,7 +220,7 @@ static void release(void *part_of)
     closed(user);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_flusher_closed(uv_handle_t *handle)
 {
     release(handle->data);
 }
@@ -327,8 +237,7 @@ static const struct sb_redis_reconnecting_events connection_events = {on_ready, 
 
 struct sb_redis_subscriber *
 sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
-                           struct sb_redis_listeners *listeners,
-                           const struct sb_redis_subscriber_events *events)
+                           struct sb_redis_listeners *listeners, void (*closed)(void *user))
 {
     struct sb_redis_subscriber *s = sb_alloc_zero(sizeof *s);
     struct sb_redis_reconnecting_config own = *config;
@@ -337,7 +246,7 @@ sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
         return NULL;
     s->host = config->host;
     s->listeners = listeners;
-    s->events = events;
+    s->closed = closed;
     s->where = config->where;
     s->user = config->user;
     own.where = where;
@@ -354,9 +263,7 @@ sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
 
 void sb_redis_subscriber_close(struct sb_redis_subscriber *s)
 {
-    if (s->has_handles) {
-        uv_close((uv_handle_t *)&s->flusher, on_handle_closed);
-        uv_close((uv_handle_t *)&s->timer, on_handle_closed);
-    }
+    if (s->has_flusher)
+        uv_close((uv_handle_t *)&s->flusher, on_flusher_closed);
     sb_redis_reconnecting_close(s->connection);
 }

@@ -30,8 +30,6 @@ struct sb_redis_listener {
     uint16_t length; /* of the channel */
     uint8_t mutex_length;
     bool wanted;    /* it should be subscribed to */
-    bool lingers;   /* its contender has gone; the subscription is kept for a while, and counts */
-    bool leaves;    /* it is being taken out of the wait queue */
     char channel[]; /* without a NUL */
 };
 
@@ -50,9 +48,6 @@ void sb_redis_listeners_free(struct sb_redis_listeners *listeners);
 bool sb_redis_listener_is_observer(const struct sb_redis_listener *listener);
 void sb_redis_listener_mutex(const struct sb_redis_listener *listener,
                              char ret_mutex[SIMBA_MUTEX_MAX + 1]);
-
-/* Of a contender. */
-void sb_redis_listener_id(const struct sb_redis_listener *listener, char ret_id[SIMBA_ID_MAX + 1]);
 
 /* The listener of a contender or (`id` NULL) of the observers, NULL where there is none. */
 struct sb_redis_listener *sb_redis_listeners_find(const struct sb_redis_listeners *listeners,
@@ -94,21 +89,11 @@ void sb_redis_listener_wake(const struct sb_redis_listeners *listeners,
 
 /* ---- The subscriptions at one server --------------------------------------------------------- */
 
-struct sb_redis_subscriber;
-
-struct sb_redis_subscriber_events {
-    void (*closed)(void *user); /* it is gone */
-    /* A release has told a contender to try, whose listener may only linger. The table of listeners
-     * must not change. */
-    void (*released)(void *user, struct sb_redis_listener *listener);
-};
-
-/* `config` says how the server is reached; its events are the subscriber's own, and its user is
- * told the others. NULL when memory is short. */
+/* `config` says how the server is reached; its events are the subscriber's own.
+ * closed(config->user) is called when it is gone. NULL when memory is short. */
 struct sb_redis_subscriber *
 sb_redis_subscriber_create(const struct sb_redis_reconnecting_config *config,
-                           struct sb_redis_listeners *listeners,
-                           const struct sb_redis_subscriber_events *events);
+                           struct sb_redis_listeners *listeners, void (*closed)(void *user));
 
 /* Subscribes for a listener that is nowhere yet, and tells it to look when that is done. */
 void sb_redis_subscriber_add(struct sb_redis_subscriber *subscriber,
@@ -116,16 +101,6 @@ void sb_redis_subscriber_add(struct sb_redis_subscriber *subscriber,
 
 /* Unsubscribes for a listener that is at this subscriber. */
 void sb_redis_subscriber_remove(struct sb_redis_subscriber *subscriber,
-                                struct sb_redis_listener *listener);
-
-/* A contender has gone, but perhaps comes back soon: keeps its subscription for a while. True: the
- * listener stays in the table until then, and is not the caller's to remove. Not at nodes of a
- * cluster, which may be removed. */
-bool sb_redis_subscriber_linger(struct sb_redis_subscriber *subscriber,
-                                struct sb_redis_listener *listener);
-
-/* The contender of a listener that lingers is back, and has been counted. */
-void sb_redis_subscriber_resume(struct sb_redis_subscriber *subscriber,
                                 struct sb_redis_listener *listener);
 
 /* Finds its server anew. */

@@ -305,9 +305,7 @@ void sb_redis_call_send_again(struct sb_redis_call *call, struct sb_redis_node *
         sb_redis_backlog_add(node->backlog, &call->entry, call->op, call->command.deadline_ms);
         return;
     }
-    if (call->once)
-        code = sb_error_set(&error, SIMBA_EUNAVAILABLE, "it would come behind later requests");
-    else if (++call->attempts > ATTEMPTS_MAX)
+    if (++call->attempts > ATTEMPTS_MAX)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
                             "the store sent a request away again and again");
     else

@@ -145,13 +145,6 @@ static void on_ready(void *user)
     on_room(node); /* what was given up before it could be sent has left room */
 }
 
-static void on_released(void *user, struct sb_redis_listener *listener)
-{
-    const struct sb_redis_node *node = user;
-
-    node->nodes->events->released(node->nodes->user, listener);
-}
-
 static void on_due(void *user)
 {
     struct sb_redis_node *node = user;
@@ -161,7 +154,6 @@ static void on_due(void *user)
 }
 
 static const struct sb_redis_backlog_events backlog_events = {on_part_closed, on_due};
-static const struct sb_redis_subscriber_events subscriber_events = {on_part_closed, on_released};
 static const struct sb_redis_reconnecting_events command_events = {on_ready, NULL, on_part_closed,
                                                                    on_room};
 
@@ -198,7 +190,7 @@ static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
     if (place != NULL)
         node->place = *place;
     config = connection_config(node, place != NULL);
-    node->subscriber = sb_redis_subscriber_create(&config, nodes->listeners, &subscriber_events);
+    node->subscriber = sb_redis_subscriber_create(&config, nodes->listeners, on_part_closed);
     if (node->subscriber == NULL) {
         sb_free(node);
         return NULL;

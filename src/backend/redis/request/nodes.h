@@ -138,9 +138,6 @@ struct sb_redis_nodes_events {
     void (*ready)(void *user, struct sb_redis_node *node, bool first);
     /* Calls that wait in the backlog can be sent, or are refused at once. */
     void (*room)(void *user, struct sb_redis_node *node);
-    /* A release has told a contender to try, whose listener may only linger. The table of listeners
-     * must not change meanwhile. */
-    void (*released)(void *user, struct sb_redis_listener *listener);
     void (*closed)(void *user); /* after sb_redis_nodes_close: all is gone */
 };
 

@@ -19,9 +19,6 @@
 
 #include <hiredis/hiredis.h>
 
-static void start(simba_backend *store, struct simba_request *request, sb_redis_call_take *take,
-                  bool once);
-
 /* ---- Answers --------------------------------------------------------------------------------- */
 
 void sb_redis_request_reply(simba_backend *store, struct simba_request *request,
@@ -92,75 +89,15 @@ static void on_settled(struct sb_redis_quorum_member *member, enum sb_redis_verd
     }
 }
 
-/* ---- Leaving the queue ----------------------------------------------------------------------- */
-
-/* A RELEASE of the backend's own. Where it fails, those behind try at the end of the lease that
- * they know of. It is never sent again: its contender may be back by then, and alive in the
- * queue. */
-struct leave {
-    struct simba_request request; /* first: the request is the leave */
-    char mutex[SIMBA_MUTEX_MAX + 1];
-    char id[SIMBA_ID_MAX + 1];
-};
-
-static void on_left(simba_backend *store, struct simba_request *request,
-                    const struct sb_redis_record *record, const struct simba_error *error)
-{
-    struct leave *leave = (struct leave *)request;
-    struct sb_redis_listener *listener =
-        sb_redis_listeners_find(&store->listeners, leave->mutex, leave->id);
-
-    (void)record;
-    (void)error;
-    if (listener != NULL)
-        listener->leaves = false;
-    sb_free(leave);
-}
-
-/* The contender of a listener that lingers may be in the queue on the server, and may have been
- * told to try: it leaves, and where the mutex is free the next waiter is told. At most once in a
- * round trip. */
-static void leave_queue(simba_backend *store, struct sb_redis_listener *listener)
-{
-    struct leave *leave = listener->leaves ? NULL : sb_alloc_zero(sizeof *leave);
-
-    SB_CHECK(listener->lingers, "a contender that listens stays in the queue");
-    if (leave == NULL)
-        return;
-    listener->leaves = true;
-    sb_redis_listener_mutex(listener, leave->mutex);
-    sb_redis_listener_id(listener, leave->id);
-    leave->request.op = SIMBA_OP_RELEASE;
-    leave->request.mutex = leave->mutex;
-    leave->request.id = leave->id;
-    leave->request.timeout_ms = store->options.command_timeout_ms;
-    start(store, &leave->request, on_left, true);
-    sb_redis_nodes_flush(&store->nodes);
-}
-
-void sb_redis_request_released(void *user, struct sb_redis_listener *listener)
-{
-    simba_backend *store = user;
-
-    if (listener->lingers)
-        leave_queue(store, listener);
-    else
-        sb_redis_listener_wake(&store->listeners, listener);
-}
-
 /* ---- Records --------------------------------------------------------------------------------- */
 
 /* A contender that has lost waits from now on: before, nobody had a reason to wake it. */
 static void note_attempt(struct sb_redis_call *call, const struct sb_redis_record *record)
 {
-    struct sb_redis_listener *gone = NULL;
-
     if (is_own(call, record))
         sb_redis_waiting_won(call->store, call->request);
     else if (record->owned)
-        gone = sb_redis_waiting_lost(call->store, call->request, record->since_us);
-    if (gone != NULL)
-        leave_queue(call->store, gone);
+        sb_redis_waiting_lost(call->store, call->request, record->since_us);
 }
 
 /* A lease on a server counts from when the sentinels confirmed that it is the master, where that is
@@ -383,17 +320,23 @@ static struct sb_redis_call *create_call(simba_backend *store, struct simba_requ
     return call;
 }
 
-/* `once`: the request must not come behind those that are started later, and fails where it would
- * have to be sent again. */
-static void start(simba_backend *store, struct simba_request *request, sb_redis_call_take *take,
-                  bool once)
+/* On a master that the sentinels have not confirmed for long a term would be short, and perhaps one
+ * of two. */
+void sb_redis_request_start(simba_backend *store, struct simba_request *request,
+                            sb_redis_call_take *take)
 {
-    struct sb_redis_call *call = create_call(store, request, take);
+    const struct sb_redis_sentinels *sentinels = store->nodes.sentinels;
+    struct sb_redis_call *call;
     struct simba_error error;
 
+    if (sentinels != NULL && request->op == SIMBA_OP_ACQUIRE &&
+        sb_redis_sentinels_check(sentinels, request->ttl_ms, &error) != SIMBA_OK) {
+        take(store, request, NULL, &error);
+        return;
+    }
+    call = create_call(store, request, take);
     if (call == NULL)
         return;
-    call->once = once;
     call->node = sb_redis_nodes_route(&store->nodes, request->mutex, &error);
     if (call->node == NULL) {
         sb_redis_nodes_suspect(&store->nodes);
@@ -401,21 +344,6 @@ static void start(simba_backend *store, struct simba_request *request, sb_redis_
     } else {
         schedule(call);
     }
-}
-
-/* On a master that the sentinels have not confirmed for long a term would be short, and perhaps one
- * of two. */
-void sb_redis_request_start(simba_backend *store, struct simba_request *request,
-                            sb_redis_call_take *take)
-{
-    const struct sb_redis_sentinels *sentinels = store->nodes.sentinels;
-    struct simba_error error;
-
-    if (sentinels != NULL && request->op == SIMBA_OP_ACQUIRE &&
-        sb_redis_sentinels_check(sentinels, request->ttl_ms, &error) != SIMBA_OK)
-        take(store, request, NULL, &error);
-    else
-        start(store, request, take, false);
 }
 
 void sb_redis_request_await_turn(struct sb_redis_node *node, simba_backend *store,

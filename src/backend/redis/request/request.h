@@ -85,11 +85,10 @@ int64_t sb_redis_waiting_since_us(const simba_backend *store, const struct simba
 /* An attempt has been won: its contender waits no more. */
 void sb_redis_waiting_won(simba_backend *store, const struct simba_request *request);
 
-/* An attempt has been lost: its contender waits, and listens, since `since_us`. Returns NULL, or
- * the listener of a contender that has gone meanwhile: it must leave the queue on the server, where
- * the subscription that lingers makes it look alive. */
-struct sb_redis_listener *
-sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request, int64_t since_us);
+/* An attempt has been lost: its contender, unless it has gone meanwhile, waits since `since_us`,
+ * and listens. */
+void sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request,
+                           int64_t since_us);
 
 /* A release has woken a waiter. */
 void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request);
@@ -144,7 +143,6 @@ struct sb_redis_call {
     struct sb_redis_node *node;
     enum simba_op op;               /* the request's, or RELEASE while its lease is given back */
     uint16_t attempts;              /* before this one */
-    bool once;                      /* it is not sent again */
     bool needs_text;                /* the server did not know the script */
     bool asking;                    /* the slot is on its way to the node */
     bool gives_back;                /* an ACQUIRE whose quorum has refused it */
@@ -192,10 +190,6 @@ void sb_redis_request_start(simba_backend *store, struct simba_request *request,
 /* Waits until it is a LIST's turn on a node: then `take` gets neither a record nor an error. */
 void sb_redis_request_await_turn(struct sb_redis_node *node, simba_backend *store,
                                  struct simba_request *request, sb_redis_call_take *take);
-
-/* A release has told the contender of a listener to try: it is woken. One that has gone, and whose
- * subscription lingers, leaves the queue on the server instead. `store` is the client. */
-void sb_redis_request_released(void *store, struct sb_redis_listener *listener);
 
 /* There is room on a node's connection: sends the requests that wait for that. */
 void sb_redis_request_send_waiting(void *store, struct sb_redis_node *node);

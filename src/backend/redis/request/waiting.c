@@ -21,14 +21,10 @@ static void start_listening(simba_backend *store, const char *mutex, const char 
     if (listener == NULL)
         store->host->log(store->host, SIMBA_LOG_WARN,
                          "redis: no memory to listen for '%s': it is polled", mutex);
-    else if (listener->lingers)
-        sb_redis_subscriber_resume(listener->at, listener);
     else if (id == NULL)
         sb_redis_nodes_subscribe(&store->nodes, listener);
 }
 
-/* The subscription lingers, but not in a cluster: there a listener moves with its mutex, and must
- * not be forgotten at a node that goes. */
 static void stop_listening(simba_backend *store, const char *mutex, const char *id)
 {
     struct sb_redis_listener *listener = sb_redis_listeners_find(&store->listeners, mutex, id);
@@ -36,9 +32,6 @@ static void stop_listening(simba_backend *store, const char *mutex, const char *
     if (listener == NULL)
         return;
     sb_redis_listeners_end_wait(&store->listeners, listener);
-    if (store->nodes.cluster == NULL && listener->at != NULL &&
-        sb_redis_subscriber_linger(listener->at, listener))
-        return;
     if (!sb_redis_listeners_remove(&store->listeners, listener))
         return;
     if (listener->at != NULL)
@@ -84,16 +77,15 @@ void sb_redis_waiting_won(simba_backend *store, const struct simba_request *requ
         sb_redis_listeners_end_wait(&store->listeners, listener);
 }
 
-struct sb_redis_listener *
-sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request, int64_t since_us)
+void sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request,
+                           int64_t since_us)
 {
     struct sb_redis_listener *listener = listener_of(store, request);
 
-    if (listener == NULL || listener->lingers)
-        return listener;
+    if (listener == NULL)
+        return;
     sb_redis_listeners_begin_wait(&store->listeners, listener, since_us);
     sb_redis_nodes_subscribe(&store->nodes, listener);
-    return NULL;
 }
 
 /* ---- Yields ---------------------------------------------------------------------------------- */
