@@ -154,9 +154,9 @@ static void a_backend_declares_rows_of_either_size(void **state)
         {"cup", SIMBA_OPTION_PATH, NULL},
         {NULL, SIMBA_OPTION_TEXT, NULL},
     };
-    const struct simba_backend_ops outside = {.size = sizeof outside, .options = plain};
-    const struct simba_backend_ops own = {.size = sizeof own, SB_URL_OPTIONS_OF(table)};
-    const struct simba_backend_ops none = {.size = sizeof none};
+    const struct simba_backend_ops outside = {.abi = SIMBA_BACKEND_ABI, .options = plain};
+    const struct simba_backend_ops own = {.abi = SIMBA_BACKEND_ABI, SB_URL_OPTIONS_OF(table)};
+    const struct simba_backend_ops none = {.abi = SIMBA_BACKEND_ABI};
 
     (void)state;
     assert_string_equal(sb_url_declared_option(&outside, 1)->name, "cup");
