@@ -336,7 +336,8 @@ typedef void simba_state_fn(void *user, const struct simba_state *state);
  *  - a term that was lost before its on_acquired could begin,
  *  - a term that a stop ended before its on_acquired could begin.
  * An on_released that cannot begin within the stop timeout is dropped. After a loss the contender
- * competes again when its callbacks have returned. */
+ * competes again when its callbacks have returned. An on_notify about others holds up no attempt:
+ * if the contender wins meanwhile, on_acquired follows it. */
 struct simba_contender_options {
     size_t size;
     const char *mutex;           /* required */

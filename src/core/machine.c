@@ -7,7 +7,7 @@
  * then the next request is planned, then the deadline is named. So no order of events can stretch a
  * belief, and no event has to think of requests.
  *
- *     RUNNING, not held   ACQUIRE when due and no callback is owed; READ if it follows
+ *     RUNNING, not held   ACQUIRE when due and no callback of a term is owed; READ if it follows
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
  *     STOPPING            GUARD while on_released runs, RELEASE of the exact record, done;
  *                         a READ before it where a lost reply left the record unknown
@@ -44,6 +44,7 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
              "a start finds nothing of the last contest");
     sb_machine_set_status(m, SIMBA_STARTING);
     m->generation++;
+    m->tells_term = m->callbacks > 0;
     m->claim = SB_CLAIM_NONE;
     m->failures = 0;
     m->touched = false;
@@ -78,6 +79,7 @@ static void on_returned(struct sb_machine *m, unsigned returned)
 {
     SB_CHECK(returned <= m->callbacks, "only callbacks that were asked for return");
     m->callbacks -= returned;
+    m->tells_term &= m->callbacks > 0; /* merged ones return out of order: wait for all */
     if (m->status == SIMBA_STOPPING && m->callbacks == 0)
         m->failures = 0;
 }
@@ -156,7 +158,7 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
 /* Whether the READ of a follower comes before the next attempt. */
 static bool reads_owner(const struct sb_machine *m)
 {
-    return sb_machine_is_active(m) && !m->held && !m->rival && !m->give_back &&
+    return sb_machine_is_active(m) && !m->held && !m->rival && !m->give_back && m->callbacks == 0 &&
            m->read_at_ms < m->attempt_at_ms;
 }
 
@@ -202,7 +204,7 @@ static enum simba_op next_op(const struct sb_machine *m)
         return SIMBA_OP_GUARD;
     if (m->give_back)
         return SIMBA_OP_RELEASE;
-    if (m->callbacks > 0)
+    if (m->tells_term || (m->callbacks > 0 && !sb_machine_is_active(m)))
         return SIMBA_OP_NONE;
     if (sb_machine_is_active(m))
         return m->rival || reads_owner(m) ? SIMBA_OP_READ : SIMBA_OP_ACQUIRE;
@@ -272,8 +274,10 @@ int sb_machine_step(struct sb_machine *m, const struct sb_event *e, struct sb_st
     }
     expire(m, e->now_ms, step);
     take_in(m, e, step);
-    if (step->changed || step->renewed)
+    if (step->changed || step->renewed) {
         m->callbacks++;
+        m->tells_term |= step->acquired || step->released || step->renewed;
+    }
     plan(m, e->now_ms, step);
     step->deadline_ms = deadline(m);
     SB_CHECK(!(step->acquired && step->released), "a step tells of a win or of a loss, not both");

@@ -114,6 +114,7 @@ struct sb_machine {
     uint32_t generation;
     unsigned callbacks;  /* changes and renewals whose callbacks have not returned */
     unsigned failures;   /* of requests, in a row */
+    bool tells_term;     /* one of those tells of a term of mine, or is of an older start */
     bool held;           /* the lease runs and has not been given up */
     bool touched;        /* a request of this generation has been sent */
     bool woken;          /* a wake-up came while a request was in flight */

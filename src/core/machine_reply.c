@@ -124,7 +124,7 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
 {
     struct simba_owner me = owner_of(m, e);
 
-    SB_CHECK(m->callbacks == 0, "nobody wins while callbacks of its last term run");
+    SB_CHECK(!m->tells_term, "nobody wins while callbacks of its last term run");
     SB_CHECK(!m->held && m->claim == SB_CLAIM_MINE, "a term begins once, with its record");
     SB_CHECK(e->now_ms < m->lease_until_ms, "a grant that is over is not believed");
     m->read_at_ms = SIMBA_INFINITE;

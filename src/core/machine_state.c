@@ -143,8 +143,10 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
         return "what is held or awaited was asked for";
     if (m->in_flight == SIMBA_OP_ACQUIRE && (m->held || m->rival))
         return "neither an owner nor a contender that waits for its rival acquires";
-    if (m->in_flight == SIMBA_OP_ACQUIRE && sb_machine_is_active(m) && m->callbacks > 0)
-        return "a contender acquires when its callbacks have returned";
+    if (m->in_flight == SIMBA_OP_ACQUIRE && sb_machine_is_active(m) && m->tells_term)
+        return "a contender acquires when the callbacks of its last term have returned";
+    if (m->tells_term && m->callbacks == 0)
+        return "only callbacks that are owed tell of a term";
     if (m->rival && m->held)
         return "a contender that waits for its rival holds nothing";
     if ((m->held || m->ends_term || m->claim == SB_CLAIM_MINE) && m->revision == 0)

@@ -393,6 +393,30 @@ static void on_acquired_does_not_begin_when_the_stop_has_returned(void **state)
     assert_int_equal(atomic_load(&p.released), 0);
 }
 
+static void a_slow_on_notify_about_others_holds_up_no_attempt(void **state)
+{
+    simba_client *client = probe_open("memory:inside?" PROBE_LONG);
+    struct gate gate = GATE_INIT;
+    struct probe owner = {0};
+    struct probe waiter = {.in_notify = wait_at_gate, .user = &gate};
+
+    (void)state;
+    probe_create(&owner, client, "m", NULL);
+    probe_create(&waiter, client, "m", NULL);
+    probe_start(&owner);
+    probe_wait_owner(&owner);
+    probe_start(&waiter);
+    probe_wait_count(&waiter.notified, 1);
+    probe_stop(&owner);
+    probe_wait_owner(&waiter); /* while on_notify waits at the gate */
+    assert_int_equal(atomic_load(&waiter.acquired), 0);
+    gate_open(&gate);
+    probe_wait_count(&waiter.acquired, 1);
+    probe_end(&owner);
+    probe_end(&waiter);
+    probe_close(client);
+}
+
 static void on_acquired_comes_once_for_the_term_after_a_restart(void **state)
 {
     simba_client *client = probe_open(IMPATIENT);
@@ -634,6 +658,7 @@ int main(void)
         cmocka_unit_test(a_stuck_callback_holds_a_stop_up_no_longer_than_its_timeout),
         cmocka_unit_test(a_service_that_was_stuck_can_be_started_again),
         cmocka_unit_test(on_acquired_does_not_begin_when_the_stop_has_returned),
+        cmocka_unit_test(a_slow_on_notify_about_others_holds_up_no_attempt),
         cmocka_unit_test(on_acquired_comes_once_for_the_term_after_a_restart),
         cmocka_unit_test(a_term_that_was_lost_while_on_notify_ran_is_not_told),
         cmocka_unit_test(a_stop_inside_on_notify_leaves_the_term_untold),

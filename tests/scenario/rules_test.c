@@ -105,8 +105,14 @@ static void only_a_waiting_contender_acquires(void **state)
     m.held = false;
     assert_null(sb_machine_broken_rule(&m));
     m.callbacks = 1;
+    assert_null(sb_machine_broken_rule(&m)); /* it tells of others */
+    m.tells_term = true;
     assert_broken(&m, "have returned");
+    m.in_flight = SIMBA_OP_NONE;
     m.callbacks = 0;
+    assert_broken(&m, "are owed");
+    m.tells_term = false;
+    m.in_flight = SIMBA_OP_ACQUIRE;
     m.rival = true;
     assert_broken(&m, "rival");
 }
