@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/trusted_file.h"
 #include "base/url.h"
 

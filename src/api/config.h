@@ -11,9 +11,8 @@
 #ifndef SB_API_CONFIG_H
 #define SB_API_CONFIG_H
 
-#include "base/near.h"
-#include "base/shared.h"
 #include "base/text.h"
+#include "base/shared.h"
 
 #include <simba/backend.h>
 

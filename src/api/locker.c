@@ -7,7 +7,6 @@
  */
 #include "api/client.h"
 #include "base/alloc.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "core/owner.h"

@@ -9,7 +9,6 @@
 #include "api/client.h"
 
 #include "base/alloc.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"

@@ -5,7 +5,6 @@
 
 #include "backend/module.h"
 #include "base/error.h"
-#include "base/near.h"
 #include "base/text.h"
 
 #include <string.h>

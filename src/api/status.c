@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/container.h"
 #include "base/text.h"
 #include "core/owner.h"
 

@@ -9,7 +9,7 @@
 
 #include "backend/module.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/thread.h"
 
 #include <simba/backend.h>
 

@@ -16,4 +16,8 @@ void *sb_realloc(void *memory, size_t size) SB_SHARED("realloc");
 char *sb_strdup(const char *text) SB_SHARED("strdup");
 void sb_free(void *memory) SB_SHARED("free");
 
+/* From a member to the struct that it is embedded in. */
+#define SB_CONTAINER(type, member, pointer)                                                        \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
 #endif

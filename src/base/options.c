@@ -1,9 +1,12 @@
 /*
- * options.c - the options structs of the public headers.
+ * options.c - the options structs of the public headers, whose size tells their version, and the
+ * version of the library that is running.
  */
 #include "base/options.h"
 
 #include "base/error.h"
+
+#include <simba/simba.h>
 
 #include <string.h>
 
@@ -27,4 +30,9 @@ int sb_options_read(const struct sb_options_form *form, const void *given, void 
                             size, form->size, form->init_name);
     memcpy(options, given, size);
     return SIMBA_OK;
+}
+
+const char *simba_version(void)
+{
+    return SIMBA_VERSION;
 }

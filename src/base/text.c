@@ -1,5 +1,6 @@
 /*
- * text.c - a string builder in memory of the caller's, with a cap.
+ * text.c - a string builder with a cap, UTF-8, and how alike two names are: how many letters have
+ * to be added, left out, replaced or swapped with their neighbour to make one from the other.
  */
 #include "base/text.h"
 
@@ -83,4 +84,118 @@ void sb_text_fit(char *target, size_t size, const char *source)
     while (goes_on(source[tail]))
         tail++;
     snprintf(target + head, size - head, "%s%s", gap, source + tail);
+}
+
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
+
+/* The bytes of a UTF-8 sequence by its first byte; 0 where none begins with it. */
+static size_t sequence_length(unsigned char first)
+{
+    if (first < 0x80)
+        return 1;
+    if (first >= 0xc2 && first <= 0xdf)
+        return 2;
+    if (first >= 0xe0 && first <= 0xef)
+        return 3;
+    if (first >= 0xf0 && first <= 0xf4)
+        return 4;
+    return 0;
+}
+
+/* Overlong forms, surrogates and what lies behind U+10FFFF show in the second byte. */
+static bool second_is_valid(const unsigned char *bytes)
+{
+    switch (bytes[0]) {
+    case 0xe0:
+        return bytes[1] >= 0xa0;
+    case 0xed:
+        return bytes[1] <= 0x9f;
+    case 0xf0:
+        return bytes[1] >= 0x90;
+    case 0xf4:
+        return bytes[1] <= 0x8f;
+    default:
+        return true;
+    }
+}
+
+size_t sb_utf8_length(const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t length = sequence_length(bytes[0]);
+
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    return length > 1 && !second_is_valid(bytes) ? 0 : length;
+}
+
+bool sb_utf8_is_valid(const char *text)
+{
+    size_t length = 1;
+
+    for (; *text != '\0' && length > 0; text += length)
+        length = sb_utf8_length(text);
+    return length > 0;
+}
+
+/* ---- Names that are alike -------------------------------------------------------------------- */
+
+/* A third of the letters may differ, but no more than so many: other names are meant otherwise. */
+#define DISTANCE_MAX 3
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t limit_of(size_t length)
+{
+    size_t third = length / 3;
+
+    return third < 1 ? 1 : least(third, DISTANCE_MAX);
+}
+
+/* Row i of the table has the distances of a's first i letters to each beginning of b. Only the last
+ * three rows are kept. */
+static size_t measure(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][SB_NEAR_MAX];
+
+    for (size_t j = 0; j <= b_length; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t *row = rows[i % 3];
+        const size_t *last = rows[(i - 1) % 3];
+        const size_t *before = rows[(i + 1) % 3];
+
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            row[j] = least(last[j - 1] + (a[i - 1] != b[j - 1]), 1 + least(last[j], row[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = least(row[j], before[j - 2] + 1);
+        }
+    }
+    return rows[a_length % 3][b_length];
+}
+
+void sb_near_offer_part(struct sb_near *near, const char *written, size_t length,
+                        const char *candidate)
+{
+    size_t candidate_length = strlen(candidate);
+    size_t distance;
+
+    if (length >= SB_NEAR_MAX || candidate_length >= SB_NEAR_MAX)
+        return;
+    distance = measure(written, length, candidate, candidate_length);
+    if (distance > limit_of(length) || (near->name[0] != '\0' && distance >= near->distance))
+        return;
+    memcpy(near->name, candidate, candidate_length + 1);
+    near->distance = distance;
+}
+
+void sb_near_offer(struct sb_near *near, const char *written, const char *candidate)
+{
+    sb_near_offer_part(near, written, strlen(written), candidate);
 }

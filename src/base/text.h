@@ -1,7 +1,8 @@
 /*
- * text.h - a string builder in memory of the caller's, with a cap.
+ * text.h - a string builder in memory of the caller's, with a cap; whether bytes are UTF-8; and
+ * which of the names that exist was meant by another one, for "did you mean".
  *
- * What does not fit is cut and remembered; the string is always terminated.
+ * What does not fit into the builder is cut and remembered; the string is always terminated.
  */
 #ifndef SB_BASE_TEXT_H
 #define SB_BASE_TEXT_H
@@ -9,6 +10,9 @@
 #include "base/shared.h"
 
 #include <simba/simba.h>
+
+#include <stdbool.h>
+#include <stddef.h>
 
 struct sb_text {
     char *data;
@@ -32,5 +36,31 @@ void sb_text_printable(char *target, size_t size, const char *bytes, size_t leng
 /* Copies a sentence; one that does not fit loses its middle: what it is about opens it, and the
  * reason ends it. There is room for eight bytes at least. */
 void sb_text_fit(char *target, size_t size, const char *source) SB_SHARED("text_fit");
+
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
+
+/* The bytes of the character that `text` begins with; 0 when it begins with none. */
+size_t sb_utf8_length(const char *text) SB_SHARED("utf8_length");
+
+/* Whether all of `text` is characters. */
+bool sb_utf8_is_valid(const char *text);
+
+/* ---- Names that are alike -------------------------------------------------------------------- */
+
+#define SB_NEAR_MAX 40 /* bytes of a name, with the NUL; what is longer is like nothing */
+
+/* Zeroed memory has met no candidate yet. */
+struct sb_near {
+    char name[SB_NEAR_MAX]; /* the candidate that is most like what was written; "": none is */
+    size_t distance;
+};
+
+/* Remembers the candidate where it is like `written`, and more so than those before. */
+void sb_near_offer(struct sb_near *near, const char *written, const char *candidate)
+    SB_SHARED("near_offer");
+
+/* The same for the first `length` bytes of `written`. */
+void sb_near_offer_part(struct sb_near *near, const char *written, size_t length,
+                        const char *candidate) SB_SHARED("near_offer_part");
 
 #endif

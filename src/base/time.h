@@ -1,12 +1,18 @@
 /*
- * time.h - arithmetic on instants and durations in milliseconds, which does not overflow.
+ * time.h - the one clock of the library, and arithmetic on instants and durations in milliseconds,
+ * which does not overflow. Durations as people write them are in simba/simba.h.
  */
 #ifndef SB_BASE_TIME_H
 #define SB_BASE_TIME_H
 
+#include "base/shared.h"
+
 #include <simba/simba.h>
 
 #include <stdint.h>
+#include <time.h>
+
+/* ---- Arithmetic ------------------------------------------------------------------------------ */
 
 /* a + b, held between INT64_MIN and SIMBA_INFINITE. `a` is an instant, `b` a duration, which may be
  * negative. */
@@ -37,5 +43,16 @@ static inline int64_t sb_earlier(int64_t a_ms, int64_t b_ms)
 {
     return a_ms < b_ms ? a_ms : b_ms;
 }
+
+/* ---- The clock ------------------------------------------------------------------------------- */
+
+int64_t sb_clock_us(void) SB_SHARED("clock_us");
+
+/* By how much the clock of this process is ahead of the host's, in milliseconds: not 0 in a time
+ * namespace. */
+int64_t sb_clock_offset_ms(void);
+
+/* The instant in `ms` milliseconds, for condition variables on CLOCK_MONOTONIC. */
+struct timespec sb_clock_deadline(int64_t ms) SB_SHARED("clock_deadline");
 
 #endif

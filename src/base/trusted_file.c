@@ -1,23 +1,232 @@
 /*
- * trusted_file.c - which files and folders are trusted. The way to them is path_walk.h's.
+ * trusted_file.c - which files and folders are trusted, and the walk to them from descriptor to
+ * descriptor.
  */
 #include "base/trusted_file.h"
 
 #include "base/error.h"
-#include "base/path_walk.h"
 #include "base/text.h"
-#include "base/trust.h"
 #include "base/url.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+/* ---- A walk along a path --------------------------------------------------------------------- */
+
+#define LINKS_MAX 40 /* as the kernel has it */
+
+static void close_at(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* ---- Where the walk is ----------------------------------------------------------------------- */
+
+/* Takes the descriptor, or -1 with errno. */
+static int stand_in(struct sb_path_walk *walk, int folder)
+{
+    if (folder < 0)
+        return errno;
+    close_at(&walk->folder);
+    walk->folder = folder;
+    return fstat(folder, &walk->folder_status) == 0 ? 0 : errno;
+}
+
+/* The root has an empty path, so that names can be added to it. */
+static int go_to_root(struct sb_path_walk *walk)
+{
+    strcpy(walk->name, "/");
+    walk->path[0] = '\0';
+    return stand_in(walk, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+/* Takes the last name off the path. */
+static void cut_path(struct sb_path_walk *walk)
+{
+    char *slash = strrchr(walk->path, '/');
+
+    if (slash != NULL)
+        *slash = '\0';
+}
+
+static int add_to_path(struct sb_path_walk *walk, const char *name)
+{
+    size_t length = strlen(walk->path);
+    struct sb_text text;
+
+    sb_text_init(&text, walk->path + length, sizeof walk->path - length);
+    sb_text_add(&text, "/%s", name);
+    return text.cut ? ENAMETOOLONG : 0;
+}
+
+/* ---- The way --------------------------------------------------------------------------------- */
+
+int sb_path_walk_begin(struct sb_path_walk *walk, const char *path)
+{
+    char here[PATH_MAX] = "";
+    struct sb_text text;
+
+    memset(walk, 0, sizeof *walk);
+    walk->folder = -1;
+    walk->entry = -1;
+    if (path[0] == '\0')
+        return ENOENT;
+    if (path[0] != '/' && getcwd(here, sizeof here) == NULL)
+        return errno;
+    sb_text_init(&text, walk->rest, sizeof walk->rest);
+    sb_text_add(&text, "%s/%s", here, path);
+    return text.cut ? ENAMETOOLONG : go_to_root(walk);
+}
+
+/* What is left is empty for the last name; a slash behind it counts as nothing. */
+static int take_name(struct sb_path_walk *walk)
+{
+    size_t begin = strspn(walk->rest, "/");
+    size_t length = strcspn(walk->rest + begin, "/");
+    size_t next = begin + length + strspn(walk->rest + begin + length, "/");
+
+    if (length == 0 || length > NAME_MAX)
+        return length == 0 ? EISDIR : ENAMETOOLONG;
+    memcpy(walk->name, walk->rest + begin, length);
+    walk->name[length] = '\0';
+    memmove(walk->rest, walk->rest + next, strlen(walk->rest + next) + 1);
+    return 0;
+}
+
+/* By a descriptor that opens nothing: a device could take that for a request. */
+int sb_path_walk_look(struct sb_path_walk *walk)
+{
+    int code = take_name(walk);
+
+    if (code == 0 && strcmp(walk->name, "..") == 0)
+        cut_path(walk);
+    else if (code == 0 && strcmp(walk->name, ".") != 0)
+        code = add_to_path(walk, walk->name);
+    if (code != 0)
+        return code;
+    close_at(&walk->entry);
+    walk->entry = openat(walk->folder, walk->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return walk->entry >= 0 && fstat(walk->entry, &walk->entry_status) == 0 ? 0 : errno;
+}
+
+bool sb_path_walk_is_link(const struct sb_path_walk *walk)
+{
+    return S_ISLNK(walk->entry_status.st_mode);
+}
+
+/* Once more by its name: what is mounted on demand is mounted only for O_DIRECTORY. */
+int sb_path_walk_enter(struct sb_path_walk *walk)
+{
+    return stand_in(
+        walk, openat(walk->folder, walk->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+int sb_path_walk_follow(struct sb_path_walk *walk)
+{
+    char target[PATH_MAX];
+    char rest[PATH_MAX];
+    struct sb_text text;
+    ssize_t length = readlinkat(walk->entry, "", target, sizeof target - 1);
+
+    if (length < 0)
+        return errno;
+    if (length == 0 || ++walk->links > LINKS_MAX)
+        return length == 0 ? ENOENT : ELOOP;
+    target[length] = '\0';
+    sb_text_init(&text, rest, sizeof rest);
+    sb_text_add(&text, "%s%s%s", target, walk->rest[0] != '\0' ? "/" : "", walk->rest);
+    if (text.cut)
+        return ENAMETOOLONG;
+    strcpy(walk->rest, rest);
+    cut_path(walk);
+    return target[0] == '/' ? go_to_root(walk) : 0;
+}
+
+void sb_path_walk_end(struct sb_path_walk *walk)
+{
+    close_at(&walk->entry);
+    close_at(&walk->folder);
+}
+
+/* ---- Trusted users --------------------------------------------------------------------------- */
+
+#define TRUST_MAX 32 /* users, and groups; further ones are not trusted */
+
+/* The users who may have written what this process uses: root and the effective user, and for code
+ * that a program loads those who could replace the program. */
+struct trust {
+    bool of_program; /* false: root and the effective user only */
+    uid_t users[TRUST_MAX];
+    size_t user_count;
+    gid_t groups[TRUST_MAX];
+    size_t group_count;
+    bool everybody; /* may replace the program */
+};
+
+static bool trusts_user(const struct trust *trust, uid_t user)
+{
+    for (size_t i = 0; i < trust->user_count; i++)
+        if (trust->users[i] == user)
+            return true;
+    return user == 0 || user == geteuid();
+}
+
+static bool trusts_group(const struct trust *trust, gid_t group)
+{
+    for (size_t i = 0; i < trust->group_count; i++)
+        if (trust->groups[i] == group)
+            return true;
+    return false;
+}
+
+/* Adds those who could replace the program by what is at the path: the program or a folder on the
+ * way to it. */
+static void add_writers(struct trust *trust, const char *path)
+{
+    struct stat found;
+    bool shared;
+
+    if (stat(path, &found) != 0)
+        return;
+    shared = !S_ISDIR(found.st_mode) || (found.st_mode & S_ISVTX) == 0;
+    if (!trusts_user(trust, found.st_uid) && trust->user_count < TRUST_MAX)
+        trust->users[trust->user_count++] = found.st_uid;
+    if (shared && (found.st_mode & S_IWGRP) != 0 && !trusts_group(trust, found.st_gid) &&
+        trust->group_count < TRUST_MAX)
+        trust->groups[trust->group_count++] = found.st_gid;
+    if (shared && (found.st_mode & S_IWOTH) != 0)
+        trust->everybody = true;
+}
+
+/* `program` is the real path of a program or a library, or NULL. Its owner can replace it; so can
+ * those who own or may write a folder on the way to it, unless that has the sticky bit, by which
+ * others rename only what is theirs. */
+static void trust_init(struct trust *trust, const char *program)
+{
+    char path[PATH_MAX];
+
+    memset(trust, 0, sizeof *trust);
+    if (program == NULL || !sb_text_copy(path, sizeof path, program))
+        return;
+    trust->of_program = true;
+    for (char *end = path + strlen(path); end != NULL; end = strrchr(path, '/')) {
+        *end = '\0';
+        add_writers(trust, path[0] != '\0' ? path : "/");
+    }
+}
+
+/* ---- Trusted files --------------------------------------------------------------------------- */
 
 #ifndef PIPEFS_MAGIC
 #define PIPEFS_MAGIC 0x50495045
@@ -27,7 +236,7 @@
 
 struct walk {
     struct sb_path_walk at;
-    struct sb_trust trust;
+    struct trust trust;
     int system_code; /* why it failed; 0: `reason` says it */
     char reason[REASON_MAX];
 };
@@ -65,7 +274,7 @@ static bool check_owner(struct walk *walk, const char *what, const struct stat *
     const char *others =
         walk->trust.of_program ? ", nor to a user who can replace the program" : "";
 
-    if (sb_trust_has_user(&walk->trust, status->st_uid))
+    if (trusts_user(&walk->trust, status->st_uid))
         return true;
     return fail_rule(walk,
                      "%s belongs to user %u, not to root or the user that runs this%s: chown it",
@@ -75,8 +284,7 @@ static bool check_owner(struct walk *walk, const char *what, const struct stat *
 static bool check_writers(struct walk *walk, const char *what, const struct stat *status)
 {
     bool everybody = (status->st_mode & S_IWOTH) != 0;
-    bool group =
-        (status->st_mode & S_IWGRP) != 0 && !sb_trust_has_group(&walk->trust, status->st_gid);
+    bool group = (status->st_mode & S_IWGRP) != 0 && !trusts_group(&walk->trust, status->st_gid);
 
     if (!everybody && !group)
         return true;
@@ -262,7 +470,7 @@ int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat
     struct stat status;
     bool opened;
 
-    sb_trust_init(&walk.trust, NULL);
+    trust_init(&walk.trust, NULL);
     opened = go(&walk, path, ret_fd, &status);
     sb_path_walk_end(&walk.at);
     if (!opened)
@@ -296,7 +504,7 @@ int sb_trusted_folder(const char *kind, const char *path, struct simba_error *er
     struct walk walk;
     bool trusted;
 
-    sb_trust_init(&walk.trust, NULL);
+    trust_init(&walk.trust, NULL);
     trusted = go_into(&walk, path);
     sb_path_walk_end(&walk.at);
     return trusted ? SIMBA_OK : tell(&walk, kind, path, error);
@@ -328,7 +536,7 @@ int sb_trusted_code(const char *kind, const char *path, const char *program,
     bool opened;
     int fd;
 
-    sb_trust_init(&walk.trust, program);
+    trust_init(&walk.trust, program);
     opened = go(&walk, path, &fd, &status);
     sb_path_walk_end(&walk.at);
     if (opened)

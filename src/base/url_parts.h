@@ -5,7 +5,7 @@
 #ifndef SB_BASE_URL_PARTS_H
 #define SB_BASE_URL_PARTS_H
 
-#include "base/near.h"
+#include "base/text.h"
 #include "base/secret.h"
 #include "base/url.h"
 

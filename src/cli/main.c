@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 
 #include "base/check.h"
-#include "base/near.h"
+#include "base/text.h"
 #include "base/url.h"
 #include "cli/events.h"
 #include "cli/guardian.h"

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 
 #include "base/check.h"
-#include "base/clock.h"
+#include "base/time.h"
 #include "base/thread.h"
 #include "base/url.h"
 

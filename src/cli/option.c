@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 
 #include "base/check.h"
-#include "base/near.h"
+#include "base/text.h"
 
 #include <simba/simba.h>
 

@@ -3,7 +3,7 @@
  */
 #include "cli/cli.h"
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <locale.h>

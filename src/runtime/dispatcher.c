@@ -12,9 +12,8 @@
 #include "base/check.h"
 #include "runtime/lock.h"
 #include "base/error.h"
-#include "base/fork.h"
-#include "base/text.h"
 #include "base/thread.h"
+#include "base/text.h"
 #include "runtime/executor.h"
 
 #include <pthread.h>

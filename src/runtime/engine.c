@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "runtime/late_store.h"
 #include "runtime/service_state.h"

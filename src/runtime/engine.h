@@ -5,7 +5,7 @@
 #ifndef SB_RUNTIME_ENGINE_H
 #define SB_RUNTIME_ENGINE_H
 
-#include "base/log.h"
+#include "base/error.h"
 #include "core/machine.h"
 #include "runtime/dispatcher.h"
 #include "runtime/requests.h"

@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "runtime/lock.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"

@@ -15,7 +15,7 @@
 #ifndef SB_RUNTIME_LATE_STORE_H
 #define SB_RUNTIME_LATE_STORE_H
 
-#include "base/log.h"
+#include "base/error.h"
 #include "runtime/loop.h"
 
 struct sb_late_store;

@@ -10,10 +10,9 @@
 #include "runtime/loop.h"
 
 #include "base/alloc.h"
-#include "base/descriptors.h"
+#include "base/thread.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/thread.h"
 #include "runtime/loop_owner.h"
 
 #include <errno.h>

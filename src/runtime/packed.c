@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/text.h"
 
 #include <string.h>

@@ -9,8 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/container.h"
+#include "base/time.h"
 #include "base/text.h"
 #include "runtime/engine_state.h"
 #include "runtime/shared_reads.h"

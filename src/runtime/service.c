@@ -12,9 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/thread.h"
 
 #include <limits.h>
 #include <string.h>

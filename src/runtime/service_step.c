@@ -9,8 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/container.h"
+#include "base/time.h"
 #include "runtime/shared_reads.h"
 
 /* Called after every step with the lock held. STARTING turns into RUNNING only where no stop has

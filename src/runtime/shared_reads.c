@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/hash.h"
 
 #include <string.h>

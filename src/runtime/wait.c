@@ -10,11 +10,9 @@
 #include "runtime/wait.h"
 
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/error.h"
-#include "base/fork.h"
-#include "base/signals.h"
 #include "base/time.h"
+#include "base/error.h"
+#include "base/thread.h"
 #include "runtime/engine_state.h"
 
 #include <time.h>

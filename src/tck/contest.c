@@ -16,7 +16,7 @@
  * and then, so that terms end in both ways: released and expired.
  */
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/time.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "tck/kit.h"

@@ -4,7 +4,6 @@
 #include "tck/probe.h"
 
 #include "base/alloc.h"
-#include "base/container.h"
 
 #include <inttypes.h>
 #include <stdio.h>

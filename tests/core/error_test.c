@@ -2,7 +2,6 @@
  * Error codes, the error struct, the log hook and the version.
  */
 #include "base/error.h"
-#include "base/log.h"
 #include "test.h"
 
 static void every_code_has_its_own_text_and_a_group(void **state)

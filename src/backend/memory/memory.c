@@ -11,9 +11,8 @@
 #include "backend/memory/store.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/thread.h"
 #include "base/text.h"
 
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include "backend/mysql/execute.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/signals.h"
+#include "base/thread.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -7,7 +7,6 @@
 #include "backend/postgres/exchange.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/thread.h"

@@ -8,7 +8,6 @@
 #include "backend/postgres/listener.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
-#include "base/container.h"
 #include "base/error.h"
 
 #include <string.h>

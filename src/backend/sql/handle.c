@@ -7,8 +7,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fork.h"
-#include "base/signals.h"
+#include "base/thread.h"
 #include "base/text.h"
 #include "base/url.h"
 

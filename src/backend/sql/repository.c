@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "base/utf8.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  */
 #include "backend/sql/batch.h"
 #include "base/check.h"
-#include "base/container.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>

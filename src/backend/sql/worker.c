@@ -14,13 +14,10 @@
 #include "backend/sql/session.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/container.h"
+#include "base/time.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "base/signals.h"
 #include "base/thread.h"
-#include "base/time.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 
 #include "backend/sqlite/trusted_folder.h"
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/time.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/thread.h"
 #include "base/random.h"
 
 #include <time.h>

@@ -10,7 +10,6 @@
 #include "backend/sqlite/watch.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/text.h"
 

@@ -4,7 +4,7 @@
 #include "backend/sqlite/trusted_folder.h"
 
 #include "base/error.h"
-#include "base/path_walk.h"
+#include "base/trusted_file.h"
 #include "base/text.h"
 
 #include <errno.h>

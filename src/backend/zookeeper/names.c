@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "base/utf8.h"
 
 #include <string.h>
 

@@ -13,7 +13,6 @@
 #include "backend/redis/wire/resp.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/time.h"
 

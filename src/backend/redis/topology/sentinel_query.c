@@ -9,7 +9,7 @@
 #include "backend/redis/wire/stream.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/descriptors.h"
+#include "base/thread.h"
 #include "base/error.h"
 #include "base/text.h"
 

@@ -6,10 +6,9 @@
 
 #include "backend/redis/wire/resp.h"
 #include "base/check.h"
-#include "base/container.h"
-#include "base/descriptors.h"
-#include "base/error.h"
+#include "base/alloc.h"
 #include "base/thread.h"
+#include "base/error.h"
 
 #include <hiredis/hiredis.h>
 #include <uv.h>

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/error.h"
 #include "base/time.h"
 

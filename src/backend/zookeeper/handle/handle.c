@@ -10,10 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
-#include "base/descriptors.h"
-#include "base/error.h"
 #include "base/thread.h"
+#include "base/error.h"
 #include "base/time.h"
 
 #include <errno.h>

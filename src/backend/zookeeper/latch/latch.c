@@ -6,7 +6,6 @@
 #include "backend/zookeeper/handle/call.h"
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/container.h"
 #include "base/text.h"
 
 #include <string.h>
