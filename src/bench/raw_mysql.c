@@ -8,7 +8,6 @@
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
 
-#include "backend/mysql/execute.h"
 #include "backend/mysql/connection.h"
 #include "backend/mysql/statement.h"
 #include "base/error.h"

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "backend/mysql/call.h"
+#include "backend/mysql/connection.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * call.c - waits for the server with a deadline. Owns nothing.
  */
-#include "backend/mysql/call.h"
+#include "backend/mysql/connection.h"
 
 #include "base/thread.h"
 
@@ -16,21 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static short wanted_events(int wanted)
-{
-    return (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
-                   ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
-                   ((wanted & MYSQL_WAIT_EXCEPT) != 0 ? POLLPRI : 0));
-}
-
-/* What is wrong with a socket shows when it is used. */
-static int occurred(short events)
-{
-    return ((events & (POLLIN | POLLHUP | POLLERR)) != 0 ? MYSQL_WAIT_READ : 0) |
-           ((events & (POLLOUT | POLLERR)) != 0 ? MYSQL_WAIT_WRITE : 0) |
-           ((events & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
-}
-
 /* Returns what the library is to be told. TLS does not heed what the library is told: it looks at
  * the socket again, and finds that it is over. */
 static int give_up(struct sb_mysql_connection *c)
@@ -41,17 +26,22 @@ static int give_up(struct sb_mysql_connection *c)
 }
 
 /* Waits for what the library waits for, and tells it what came. The library's own time-outs are
- * whole seconds and not used. */
+ * whole seconds and not used. What is wrong with a socket shows when it is used. */
 static int await(struct sb_mysql_connection *c, int wanted)
 {
-    struct pollfd socket = {.fd = mysql_get_socket(c->mysql), .events = wanted_events(wanted)};
+    struct pollfd socket = {.fd = mysql_get_socket(c->mysql),
+                            .events = (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
+                                              ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
+                                              ((wanted & MYSQL_WAIT_EXCEPT) != 0 ? POLLPRI : 0))};
 
     for (;;) {
         int64_t left_ms = c->deadline_ms - simba_now_ms();
         int ready = left_ms > 0 ? poll(&socket, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) : 0;
 
         if (ready > 0)
-            return occurred(socket.revents);
+            return ((socket.revents & (POLLIN | POLLHUP | POLLERR)) != 0 ? MYSQL_WAIT_READ : 0) |
+                   ((socket.revents & (POLLOUT | POLLERR)) != 0 ? MYSQL_WAIT_WRITE : 0) |
+                   ((socket.revents & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
         if (ready == 0 || errno != EINTR)
             return give_up(c);
     }

@@ -4,9 +4,8 @@
  */
 #include "backend/mysql/connection.h"
 
-#include "backend/mysql/call.h"
-#include "backend/mysql/execute.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/thread.h"
 
@@ -15,8 +14,8 @@
 #include <string.h>
 
 /* What an administrator or an option file may have set otherwise for all sessions. MariaDB can
- * refuse at once what somebody has locked, and end a transaction whose client has vanished; MySQL
- * waits for a second at least, and can only end the connection. */
+ * refuse at once what another client has locked, and end a transaction whose client has vanished;
+ * MySQL waits for a second at least, and can only end the connection. */
 #define SET_UP                                                                                     \
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', character_set_client = utf8mb4,"  \
     " character_set_connection = utf8mb4, character_set_results = utf8mb4,"
@@ -94,6 +93,7 @@ static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *fa
 {
     struct sb_mysql_connection *c = own(connection);
 
+    SB_CHECK(!c->in_transaction, "a transaction begins outside of another");
     if (sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
     if (!c->ends_idling && sb_mysql_call_query(c, end_idling_mysql) != 0)
@@ -109,6 +109,7 @@ static int commit(struct sb_sql_connection *connection, struct sb_sql_failure *f
 {
     struct sb_mysql_connection *c = own(connection);
 
+    SB_CHECK(c->in_transaction, "only an open transaction is committed");
     c->in_transaction = false;
     if (sb_mysql_call_query(c, "COMMIT") != 0)
         return sb_mysql_fail_commit(c, failure);
@@ -127,15 +128,6 @@ static void rollback(struct sb_sql_connection *connection)
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
-static int set_up(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
-{
-    c->mariadb = mariadb_connection(c->mysql) != 0;
-    c->ends_idling = c->mariadb;
-    if (sb_mysql_call_query(c, c->mariadb ? set_up_mariadb : set_up_mysql) != 0)
-        return sb_mysql_fail(c, false, failure);
-    return SIMBA_OK;
-}
-
 /* A replica lets a privileged user write, where nobody else sees it: it holds no leases. Where
  * there are several servers to choose from it is passed over; a single one can still be read. */
 static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
@@ -151,27 +143,24 @@ static int choose_writable(struct sb_mysql_connection *c, struct sb_sql_failure 
 
 /* With TLS the library leaves the socket blocking, and would wait where it thinks that it does
  * not. */
-static void set_up_socket(struct sb_mysql_connection *c)
-{
-    int socket = (int)mysql_get_socket(c->mysql);
-
-    fcntl(socket, F_SETFD, FD_CLOEXEC);
-    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-}
-
 static int connect_to_host(struct sb_mysql_connection *c, size_t host,
                            struct sb_sql_failure *failure)
 {
+    int socket;
     int code;
 
     c->mysql = NULL;
     code = sb_mysql_log_in(c, host, failure);
     if (code != SIMBA_OK)
         return code;
-    set_up_socket(c);
-    code = set_up(c, failure);
-    if (code == SIMBA_OK)
-        code = sb_mysql_ask_log_format(c, failure);
+    socket = (int)mysql_get_socket(c->mysql);
+    fcntl(socket, F_SETFD, FD_CLOEXEC);
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    c->mariadb = mariadb_connection(c->mysql) != 0;
+    c->ends_idling = c->mariadb;
+    if (sb_mysql_call_query(c, c->mariadb ? set_up_mariadb : set_up_mysql) != 0)
+        return sb_mysql_fail(c, false, failure);
+    code = sb_mysql_ask_log_format(c, failure);
     if (code == SIMBA_OK)
         code = choose_writable(c, failure);
     return code;
@@ -198,26 +187,22 @@ static int connect_to_any(struct sb_mysql_connection *c, struct sb_sql_failure *
     return code;
 }
 
-static void close_all(struct sb_mysql_connection *c)
+/* TLS writes its farewell with write(2), on any thread. */
+static void disconnect(struct sb_sql_connection *connection)
 {
+    struct sb_mysql_connection *c = own(connection);
+    struct sb_signal_hold hold;
+
+    if (c == NULL)
+        return;
+    sb_signal_hold(&hold, SIGPIPE);
     for (size_t i = 0; i < SB_MYSQL_STATEMENTS && c->mysql != NULL; i++)
         if (c->statements[i] != NULL)
             mysql_stmt_close(c->statements[i]);
     if (c->mysql != NULL)
         mysql_close(c->mysql);
-}
-
-/* TLS writes its farewell with write(2), on any thread. */
-static void disconnect(struct sb_sql_connection *connection)
-{
-    struct sb_signal_hold hold;
-
-    if (connection == NULL)
-        return;
-    sb_signal_hold(&hold, SIGPIPE);
-    close_all(own(connection));
     sb_signal_let_go(&hold);
-    sb_free(connection);
+    sb_free(c);
 }
 
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
@@ -234,24 +219,12 @@ static void begin_library(void)
         sigaction(SIGPIPE, &before, NULL);
 }
 
-static int set_up_connection(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
-{
-    struct sb_signal_hold hold;
-    int code;
-
-    sb_signal_hold(&hold, SIGPIPE);
-    code = connect_to_any(c, failure);
-    if (code == SIMBA_OK)
-        code = sb_mysql_init_schema(c, failure);
-    sb_signal_let_go(&hold);
-    return code;
-}
-
 static int connect_to_server(void *settings, int64_t timeout_ms,
                              struct sb_sql_connection **ret_connection,
                              struct sb_sql_failure *failure)
 {
     struct sb_mysql_connection *c = sb_alloc_zero(sizeof *c);
+    struct sb_signal_hold hold;
     int code;
 
     if (c == NULL)
@@ -262,18 +235,17 @@ static int connect_to_server(void *settings, int64_t timeout_ms,
     c->base.drops_spaces = true; /* most collations do not see them, and char(32) has none */
     c->settings = settings;
     c->deadline_ms = simba_now_ms() + timeout_ms;
-    code = set_up_connection(c, failure);
+    sb_signal_hold(&hold, SIGPIPE);
+    code = connect_to_any(c, failure);
+    if (code == SIMBA_OK)
+        code = sb_mysql_init_schema(&c->base, failure);
+    sb_signal_let_go(&hold);
     if (code != SIMBA_OK) {
         disconnect(&c->base);
         return code;
     }
     *ret_connection = &c->base;
     return SIMBA_OK;
-}
-
-static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
-{
-    return sb_mysql_init_schema(own(connection), failure);
 }
 
 const struct sb_sql_driver sb_mysql_driver = {
@@ -285,5 +257,5 @@ const struct sb_sql_driver sb_mysql_driver = {
     .rollback = rollback,
     .run = run,
     .run_all = sb_mysql_run_all,
-    .init_schema = init_schema,
+    .init_schema = sb_mysql_init_schema,
 };

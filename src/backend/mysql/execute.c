@@ -2,9 +2,8 @@
  * execute.c - runs the statements of the MySQL dialect on a connection, for one row or for many,
  * and takes in their rows. Owns the text of those for many; must not know what becomes of the rows.
  */
-#include "backend/mysql/execute.h"
+#include "backend/mysql/connection.h"
 
-#include "backend/mysql/call.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/text.h"

@@ -9,7 +9,6 @@
  */
 #include "backend/mysql/connection.h"
 
-#include "backend/mysql/call.h"
 #include "backend/mysql/option_file.h"
 #include "base/error.h"
 

@@ -255,12 +255,6 @@ static int take_lines(struct reader *r, char *text)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static int fail_file(const struct reader *r, int system_code)
-{
-    return sb_error_set_backend(r->error, SIMBA_ECONFIG, system_code, "%s cannot be read: %s",
-                                r->path, strerror(system_code));
-}
-
 /* One byte more than allowed is asked for, so that what is too long shows. */
 static int take_file(struct reader *r, int fd, char *buffer)
 {
@@ -270,7 +264,8 @@ static int take_file(struct reader *r, int fd, char *buffer)
     while (got != 0 && length <= FILE_MAX) {
         got = read(fd, buffer + length, FILE_MAX + 1 - length);
         if (got < 0 && errno != EINTR)
-            return fail_file(r, errno);
+            return sb_error_set_backend(r->error, SIMBA_ECONFIG, errno, "%s cannot be read: %s",
+                                        r->path, strerror(errno));
         length += got > 0 ? (size_t)got : 0;
     }
     if (length > FILE_MAX)

@@ -4,14 +4,13 @@
  */
 #include "backend/mysql/connection.h"
 
-#include "backend/mysql/call.h"
-#include "backend/mysql/execute.h"
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <string.h>
 
-/* ---- Looks ----------------------------------------------------------------------------------- */
+/* ---- Reads ----------------------------------------------------------------------------------- */
 
 static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
                       struct sb_sql_failure *failure)
@@ -49,29 +48,14 @@ static int select_all(struct sb_mysql_connection *c, struct sb_sql_item *const *
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
-/* Once a change has been made, nobody may hear that it has not. */
+/* Once a change has been made, no failure may say that it was not applied. */
 static int fail_behind(struct sb_sql_failure *failure)
 {
     failure->error.code = SIMBA_EUNKNOWN;
     return SIMBA_EUNKNOWN;
 }
 
-static int look_behind(struct sb_mysql_connection *c, struct sb_sql_item *item,
-                       struct sb_sql_failure *failure)
-{
-    return select_one(c, item, failure) == SIMBA_OK ? SIMBA_OK : fail_behind(failure);
-}
-
-/* The version of the row that a statement has changed; 0: a trigger of the table keeps it from
- * us. */
-static uint64_t changed_version(const struct sb_mysql_connection *c, MYSQL_STMT *statement,
-                                const struct sb_sql_item *item)
-{
-    return item->statement == SB_SQL_RELEASE
-               ? sb_mysql_next_version(item->values.version, c->base.version_max)
-               : mysql_stmt_insert_id(statement);
-}
-
+/* Where a trigger of the table keeps the version from us, it is read. */
 static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
                       struct sb_sql_failure *failure)
 {
@@ -84,9 +68,11 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     item->hit = mysql_stmt_affected_rows(statement) == 1;
     if (!item->hit)
         return SIMBA_OK;
-    version = changed_version(c, statement, item);
+    version = item->statement == SB_SQL_RELEASE
+                  ? sb_mysql_next_version(item->values.version, c->base.version_max)
+                  : mysql_stmt_insert_id(statement);
     if (version == 0)
-        return look_behind(c, item, failure);
+        return select_one(c, item, failure) == SIMBA_OK ? SIMBA_OK : fail_behind(failure);
     sb_sql_item_set_record(item, version);
     return SIMBA_OK;
 }
@@ -182,12 +168,6 @@ static size_t pick(struct sb_sql_item *const *items, size_t count, struct sb_sql
     return left;
 }
 
-static void set_done(struct sb_sql_item *const *items, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        items[i]->done = true;
-}
-
 static int change_some(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure)
 {
@@ -198,43 +178,36 @@ static int change_some(struct sb_mysql_connection *c, struct sb_sql_item *const 
         return sb_mysql_fail_memory(failure);
     count = pick(items, count, picked);
     code = count == 1 ? change_one(c, picked[0], failure) : change_many(c, picked, count, failure);
-    if (code == SIMBA_OK)
-        set_done(picked, count);
+    for (size_t i = 0; i < count && code == SIMBA_OK; i++)
+        picked[i]->done = true;
     sb_free(picked);
     return code;
 }
 
-/* ---- Additions ------------------------------------------------------------------------------- */
-
-/* A free row does no harm on a server that becomes read-only meanwhile. */
-static int insert_all(struct sb_mysql_connection *c, struct sb_sql_item *const *items, size_t count,
-                      struct sb_sql_failure *failure)
-{
-    int code = sb_mysql_check_writable(c, failure);
-
-    return code == SIMBA_OK ? sb_mysql_insert_many(c, items, count, failure) : code;
-}
-
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* All of a call are of one kind: changes, looks or additions. */
+/* All of a call are of one kind: changes, reads or additions. A free row that is added does no harm
+ * on a server that becomes read-only meanwhile. */
 int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                      size_t count, struct sb_sql_failure *failure)
 {
     struct sb_mysql_connection *c = (struct sb_mysql_connection *)connection;
     int code;
 
+    SB_CHECK(count > 0 && !c->in_transaction, "items run together outside of a transaction");
     if (sb_mysql_is_closed(c))
         return sb_mysql_fail_closed(failure);
     if (c->read_only && sb_mysql_writes(items[0]->statement))
         return sb_mysql_fail_read_only(failure);
     if (items[0]->statement == SB_SQL_SELECT)
         code = select_all(c, items, count, failure);
-    else if (items[0]->statement == SB_SQL_INSERT_IF_MISSING)
-        code = insert_all(c, items, count, failure);
-    else
+    else if (items[0]->statement != SB_SQL_INSERT_IF_MISSING)
         return change_some(c, items, count, failure);
-    if (code == SIMBA_OK)
-        set_done(items, count);
+    else
+        code = sb_mysql_check_writable(c, failure);
+    if (code == SIMBA_OK && items[0]->statement == SB_SQL_INSERT_IF_MISSING)
+        code = sb_mysql_insert_many(c, items, count, failure);
+    for (size_t i = 0; i < count && code == SIMBA_OK; i++)
+        items[i]->done = true;
     return code;
 }

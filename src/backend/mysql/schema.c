@@ -7,10 +7,9 @@
  */
 #include "backend/mysql/connection.h"
 
-#include "backend/mysql/call.h"
-#include "backend/mysql/execute.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,34 +68,26 @@ static void take_version(struct sb_mysql_connection *c, bool is_wide, bool is_un
     c->base.widen_version = is_wide ? NULL : widen_version;
 }
 
-/* A column of another type may have none. */
-static void take_width(size_t *width, const char *text)
-{
-    if (text != NULL)
-        *width = strtoul(text, NULL, 10);
-}
-
 /* Whatever the server says is NULL is not so. */
 static bool is(const char *text, const char *word)
 {
     return text != NULL && strcasecmp(text, word) == 0;
 }
 
+/* A column of another type may have no width. */
 static void take_column(struct sb_mysql_connection *c, MYSQL_ROW row)
 {
+    const char *width = row[COLUMN_WIDTH];
+
     if (is(row[COLUMN_NAME], "mutex")) {
         c->exact_names = is(row[COLUMN_IS_BINARY], "1");
-        take_width(&c->base.mutex_max, row[COLUMN_WIDTH]);
+        if (width != NULL)
+            c->base.mutex_max = strtoul(width, NULL, 10);
     } else if (is(row[COLUMN_NAME], "version")) {
         take_version(c, is(row[COLUMN_TYPE], "bigint"), is(row[COLUMN_IS_UNSIGNED], "1"));
-    } else if (is(row[COLUMN_NAME], "owner_id")) {
-        take_width(&c->base.owner_id_max, row[COLUMN_WIDTH]);
+    } else if (is(row[COLUMN_NAME], "owner_id") && width != NULL) {
+        c->base.owner_id_max = strtoul(width, NULL, 10);
     }
-}
-
-static void take_word(char word[WORD_MAX], const char *text)
-{
-    sb_text_copy(word, WORD_MAX, text != NULL ? text : "");
 }
 
 static void take_look(struct sb_mysql_connection *c, MYSQL_RES *result, struct look *ret_look)
@@ -105,8 +96,9 @@ static void take_look(struct sb_mysql_connection *c, MYSQL_RES *result, struct l
 
     while ((row = mysql_fetch_row(result)) != NULL) {
         ret_look->found = true;
-        take_word(ret_look->type, row[TABLE_TYPE]);
-        take_word(ret_look->engine, row[TABLE_ENGINE]);
+        sb_text_copy(ret_look->type, WORD_MAX, row[TABLE_TYPE] != NULL ? row[TABLE_TYPE] : "");
+        sb_text_copy(ret_look->engine, WORD_MAX,
+                     row[TABLE_ENGINE] != NULL ? row[TABLE_ENGINE] : "");
         take_column(c, row);
         for (size_t i = 0; i < COLUMNS; i++)
             ret_look->has[i] = ret_look->has[i] || is(row[COLUMN_NAME], columns[i]);
@@ -132,49 +124,33 @@ static int look_for_table(struct sb_mysql_connection *c, struct look *ret_look,
     return is_whole ? SIMBA_OK : sb_mysql_fail(c, false, failure);
 }
 
-static int refuse_type(struct sb_mysql_connection *c, const struct look *look,
-                       struct sb_sql_failure *failure)
-{
-    c->distrusted = true;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EDENIED,
-                        "MySQL: simba_mutex is a %s and not a BASE TABLE: what a view calls would "
-                        "run with the user's rights",
-                        look->type);
-}
-
-static int refuse_engine(const struct look *look, struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ECONFIG,
-                        "MySQL: the table simba_mutex has the engine %s, which does not keep what "
-                        "was committed as InnoDB does: ALTER TABLE simba_mutex ENGINE = InnoDB",
-                        look->engine);
-}
-
-static int refuse_without(const char *column, struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ECONFIG,
-                        "MySQL: the table simba_mutex has no column %s, or the user may not see "
-                        "it: rename a table that is not Simba's, and run simba init",
-                        column);
-}
-
-static int check_columns(const struct look *look, struct sb_sql_failure *failure)
-{
-    for (size_t i = 0; i < COLUMNS; i++)
-        if (!look->has[i])
-            return refuse_without(columns[i], failure);
-    return SIMBA_OK;
-}
-
 static int check_table(struct sb_mysql_connection *c, const struct look *look,
                        struct sb_sql_failure *failure)
 {
-    if (!is(look->type, "BASE TABLE"))
-        return refuse_type(c, look, failure);
-    return is(look->engine, "InnoDB") ? check_columns(look, failure) : refuse_engine(look, failure);
+    size_t i = 0;
+
+    failure->remedy = SB_SQL_GIVE_UP;
+    if (!is(look->type, "BASE TABLE")) {
+        c->distrusted = true;
+        return sb_error_set(&failure->error, SIMBA_EDENIED,
+                            "MySQL: simba_mutex is a %s and not a BASE TABLE: what a view calls "
+                            "would run with the user's rights",
+                            look->type);
+    }
+    if (!is(look->engine, "InnoDB"))
+        return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "MySQL: the table simba_mutex has the engine %s, which does not keep "
+                            "what was committed as InnoDB does: ALTER TABLE simba_mutex ENGINE = "
+                            "InnoDB",
+                            look->engine);
+    while (i < COLUMNS && look->has[i])
+        i++;
+    if (i == COLUMNS)
+        return SIMBA_OK;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                        "MySQL: the table simba_mutex has no column %s, or the user may not see "
+                        "it: rename a table that is not Simba's, and run simba init",
+                        columns[i]);
 }
 
 static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
@@ -210,14 +186,6 @@ static int limit_waits(struct sb_mysql_connection *c, int64_t seconds,
     return SIMBA_OK;
 }
 
-/* Until the caller gives up, and no longer. */
-static int64_t seconds_left(const struct sb_mysql_connection *c)
-{
-    int64_t left_s = (c->deadline_ms - simba_now_ms()) / 1000;
-
-    return left_s < 1 ? 1 : left_s < WAIT_MAX_S ? left_s : WAIT_MAX_S;
-}
-
 /* A user who may not see the table in the catalogue may not use it either. */
 static int find_or_create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
@@ -233,16 +201,19 @@ static int find_or_create(struct sb_mysql_connection *c, struct sb_sql_failure *
     return code == SIMBA_OK && look.found ? check_table(c, &look, failure) : code;
 }
 
-/* Without its limit a connection is of no use. */
-int sb_mysql_init_schema(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+/* The look at the table waits for locks until the caller gives up. Without the limit for what
+ * follows a connection is of no use. */
+int sb_mysql_init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
+    struct sb_mysql_connection *c = (struct sb_mysql_connection *)connection;
+    int64_t left_s = (c->deadline_ms - simba_now_ms()) / 1000;
     struct sb_sql_failure unlimited;
     int code;
 
     c->base.mutex_max = SIMBA_MUTEX_MAX;
     c->base.owner_id_max = SIMBA_ID_MAX;
     take_version(c, false, true);
-    code = limit_waits(c, seconds_left(c), failure);
+    code = limit_waits(c, left_s < 1 ? 1 : sb_earlier(left_s, WAIT_MAX_S), failure);
     if (code == SIMBA_OK)
         code = find_or_create(c, failure);
     if (limit_waits(c, c->mariadb ? 0 : 1, &unlimited) == SIMBA_OK)

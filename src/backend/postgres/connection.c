@@ -4,7 +4,6 @@
  */
 #include "backend/postgres/connection.h"
 
-#include "backend/postgres/exchange.h"
 #include "backend/postgres/statement.h"
 #include "base/alloc.h"
 
@@ -23,11 +22,6 @@ static struct sb_postgres_connection *own(struct sb_sql_connection *connection)
 static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_ms)
 {
     own(connection)->deadline_ms = deadline_ms;
-}
-
-static bool is_careful(const struct sb_postgres_connection *c)
-{
-    return simba_now_ms() < c->careful_until_ms;
 }
 
 /* A lock that is waited for in vain once will mostly be there the next time. */
@@ -137,7 +131,8 @@ static bool any_writes(struct sb_sql_item *const *items, size_t count)
 static size_t send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
                          size_t count)
 {
-    bool careful = any_writes(items, count) && is_careful(exchange->connection);
+    bool careful =
+        any_writes(items, count) && simba_now_ms() < exchange->connection->careful_until_ms;
     size_t skip = send_limit(exchange, careful);
 
     for (size_t i = 0; i < count; i++) {
@@ -182,21 +177,13 @@ static int take_limit(void *user, size_t index, const PGresult *result)
     return SIMBA_OK;
 }
 
-/* Limits the waits of this session for good, provided that it is the one that we were told of.
- * Behind a pooler it is somebody else's too, and must not be changed. */
-static void send_session_limit(struct sb_postgres_exchange *exchange)
-{
-    char text[SB_POSTGRES_LIMIT_TEXT_MAX];
-
-    sb_postgres_limit_session(PQbackendPID(exchange->connection->pg), text);
-    sb_postgres_exchange_send_text(exchange, text, NULL,
-                                   (struct sb_postgres_shape){2, SB_POSTGRES_ROW_OR_NONE});
-}
-
-/* What is prepared waits for the table's lock, also behind a pooler. */
+/* What is prepared waits for the table's lock, also behind a pooler. At the end the waits of this
+ * session are limited for good, provided that it is the one that we were told of: behind a pooler
+ * it is another client's, too, and must not be changed. */
 static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
     struct sb_postgres_exchange exchange = {.take = take_limit, .user = c};
+    char limit[SB_POSTGRES_LIMIT_TEXT_MAX];
     int code;
 
     if (atomic_load(&c->settings->unprepared))
@@ -207,19 +194,12 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
     sb_postgres_exchange_limit(&exchange);
     for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
         sb_postgres_exchange_prepare(&exchange, i);
-    send_session_limit(&exchange);
+    sb_postgres_limit_session(PQbackendPID(c->pg), limit);
+    sb_postgres_exchange_send_text(&exchange, limit, NULL,
+                                   (struct sb_postgres_shape){2, SB_POSTGRES_ROW_OR_NONE});
     code = sb_postgres_exchange_end(&exchange, failure);
     c->prepared = code == SIMBA_OK;
     c->limited = c->limited && c->prepared && !atomic_exchange(&c->settings->doubted, false);
-    return code;
-}
-
-static int log_in(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
-{
-    int code = sb_postgres_log_in(c, failure);
-
-    if (code == SIMBA_OK && (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1))
-        code = sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);
     return code;
 }
 
@@ -233,17 +213,11 @@ static void disconnect(struct sb_sql_connection *connection)
 }
 
 /* A database in SQL_ASCII takes any bytes. */
-static bool checks_encoding(const PGconn *pg)
-{
-    const char *encoding = PQparameterStatus(pg, "server_encoding");
-
-    return encoding == NULL || strcmp(encoding, "SQL_ASCII") != 0;
-}
-
 static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_ms,
                         struct sb_sql_connection **ret_connection, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = sb_alloc_zero(sizeof *c);
+    const char *encoding;
     int code;
 
     if (c == NULL)
@@ -252,11 +226,14 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
     c->base.version_max = INT64_MAX;
     c->settings = settings;
     c->deadline_ms = deadline_ms;
-    code = log_in(c, failure);
-    if (code == SIMBA_OK)
-        c->base.needs_utf8 = checks_encoding(c->pg);
-    if (code == SIMBA_OK)
+    code = sb_postgres_log_in(c, failure);
+    if (code == SIMBA_OK && (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1))
+        code = sb_postgres_fail_lost(c, false, "the connection cannot be used", failure);
+    if (code == SIMBA_OK) {
+        encoding = PQparameterStatus(c->pg, "server_encoding");
+        c->base.needs_utf8 = encoding == NULL || strcmp(encoding, "SQL_ASCII") != 0;
         code = sb_postgres_init_schema(c, failure);
+    }
     if (code == SIMBA_OK)
         code = prepare_all(c, failure);
     if (code != SIMBA_OK) {

@@ -7,8 +7,8 @@
 #ifndef SB_POSTGRES_CONNECTION_H
 #define SB_POSTGRES_CONNECTION_H
 
-#include "backend/postgres/exchange.h"
 #include "backend/postgres/settings.h"
+#include "backend/postgres/statement.h"
 #include "backend/sql/driver.h"
 
 struct sb_postgres_connection {
@@ -27,6 +27,80 @@ struct sb_postgres_connection {
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;
+
+/* ---- exchange.c: one round trip -------------------------------------------------------------- */
+
+/* Statements are sent together, and their results taken in order. All of an exchange is one
+ * transaction, which the server ends when it comes to the end of it: none stays open for want of a
+ * client. */
+
+/* How many rows a statement yields. */
+enum sb_postgres_rows { SB_POSTGRES_ROW_OR_NONE, SB_POSTGRES_ROW, SB_POSTGRES_ROWS };
+
+/* What a server has to answer to a statement. */
+struct sb_postgres_shape {
+    unsigned char columns; /* at least; 0: it yields no rows */
+    unsigned char rows;    /* one of enum sb_postgres_rows */
+};
+
+/* Statements in an exchange: a batch or a look, or all that are prepared, and what comes before
+ * them. */
+#define SB_POSTGRES_RESULTS_MAX 260
+
+struct sb_postgres_exchange {
+    struct sb_postgres_connection *connection;
+    bool writes; /* something that was sent may change something */
+    bool broken; /* something could not be sent */
+    /* Receives each result that is no error and has the shape that its statement asked for, with
+     * the number of the statement. The rows of a statement that yields many come one by one, each
+     * in a result of its own, and behind them a result without any. An answer other than SIMBA_OK
+     * becomes that of the exchange. May be NULL. */
+    int (*take)(void *user, size_t index, const PGresult *result);
+    void *user;
+    struct sb_postgres_shape shapes[SB_POSTGRES_RESULTS_MAX];
+    size_t sent; /* statements */
+
+    /* What has come back: */
+    size_t received;   /* bytes, since the last of many rows */
+    size_t rows;       /* of those that come one by one */
+    size_t index;      /* of the next result */
+    bool synced;       /* all of it */
+    const char *wrong; /* why the server is left; NULL: it is not */
+    bool failed;
+    int code;
+};
+
+/* Begins. A connection that was closed meanwhile is found here, before anything is sent. */
+int sb_postgres_exchange_begin(struct sb_postgres_exchange *exchange,
+                               struct sb_postgres_connection *connection,
+                               struct sb_sql_failure *failure);
+
+void sb_postgres_exchange_send(struct sb_postgres_exchange *exchange, int statement,
+                               const struct sb_sql_values *values);
+/* `value` is its parameter; NULL: it has none. */
+void sb_postgres_exchange_send_text(struct sb_postgres_exchange *exchange, const char *text,
+                                    const char *value, struct sb_postgres_shape shape);
+/* For what may wait for locks longer than a request: as long as there is time. */
+void sb_postgres_exchange_limit(struct sb_postgres_exchange *exchange);
+void sb_postgres_exchange_prepare(struct sb_postgres_exchange *exchange, int statement);
+
+/* Waits for all results. On failure the transaction has been rolled back, or the code is
+ * SIMBA_EUNKNOWN. */
+int sb_postgres_exchange_end(struct sb_postgres_exchange *exchange, struct sb_sql_failure *failure);
+
+/* What a server may send in answer to a request, or for one row of the list of all mutexes, before
+ * it is left: libpq takes in all that comes. */
+#define SB_POSTGRES_RECEIVED_MAX ((size_t)16 << 20)
+#define SB_POSTGRES_ROWS_MAX 1000000 /* in the list */
+
+/* Adds what the socket has to *received; false: that is more than SB_POSTGRES_RECEIVED_MAX. */
+bool sb_postgres_count(const PGconn *pg, size_t *received);
+
+/* Takes in what the socket has. False: the connection is lost, or *received too much. */
+bool sb_postgres_consume(PGconn *pg, size_t *received);
+
+/* Waits until the socket is ready for `events` of poll(); false when the deadline has come. */
+bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms);
 
 /* ---- login.c: connecting, without telling a server the password ------------------------------ */
 
@@ -61,22 +135,11 @@ int sb_postgres_fail_result(struct sb_postgres_connection *connection, const PGr
 int sb_postgres_fail_lost(const struct sb_postgres_connection *connection, bool sent,
                           const char *what, struct sb_sql_failure *failure);
 
-/* There is no connection: why the last attempt failed, and perhaps why its password was an old
- * one. */
-int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
-                             struct sb_sql_failure *failure);
-
-/* The server wants to be told the password. */
-int sb_postgres_fail_telling(struct sb_sql_failure *failure);
-
-/* The server wants a proof of the password that takes too long. */
-int sb_postgres_fail_costly(struct sb_sql_failure *failure);
-
-/* The URL asks for TLS, and the connection has none. */
-int sb_postgres_fail_plain(struct sb_sql_failure *failure);
-
-/* The process cannot open a descriptor. */
-int sb_postgres_fail_short(struct sb_sql_failure *failure);
+/* A login that has ended in another way than SB_POSTGRES_LOGIN_DONE. `unread` tells why the
+ * password may be an old one; its code is SIMBA_OK where it is not. */
+int sb_postgres_fail_login(const struct sb_postgres_connection *connection,
+                           enum sb_postgres_login login, const struct simba_error *unread,
+                           struct sb_sql_failure *failure);
 
 int sb_postgres_fail_memory(struct sb_sql_failure *failure);
 

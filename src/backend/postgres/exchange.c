@@ -2,9 +2,8 @@
  * exchange.c - one round trip to the server. Owns sending, waiting and the order of results; must
  * not know what the statements mean.
  */
-#include "backend/postgres/exchange.h"
-
 #include "backend/postgres/connection.h"
+
 #include "base/check.h"
 
 #include <errno.h>
@@ -168,17 +167,6 @@ static void expect_next(const struct sb_postgres_exchange *e)
         PQsetSingleRowMode(e->connection->pg);
 }
 
-/* Without the synchronisation point nothing of what was sent can be committed. */
-static int sync(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
-{
-    struct sb_postgres_connection *c = e->connection;
-
-    if (e->broken || PQpipelineSync(c->pg) == 0)
-        return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
-    expect_next(e);
-    return SIMBA_OK;
-}
-
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
 /* Whether it is an answer to the statement. A server may send any number of columns, rows and
@@ -256,19 +244,6 @@ static bool receive_some(struct sb_postgres_exchange *e, struct sb_sql_failure *
     return true;
 }
 
-static int fail_lost(struct sb_postgres_exchange *e, const char *what,
-                     struct sb_sql_failure *failure)
-{
-    return sb_postgres_fail_lost(e->connection, e->writes, what, failure);
-}
-
-static int late(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
-{
-    if (e->connection->limited)
-        atomic_store(&e->connection->settings->doubted, true);
-    return fail_lost(e, "the server did not answer in time", failure);
-}
-
 /* Nothing is believed before the synchronisation point has come back: until then nothing has been
  * committed. The server may want to be read from before it reads on. */
 static int proceed(struct sb_postgres_exchange *e, short *ret_wants, struct sb_sql_failure *failure)
@@ -278,7 +253,7 @@ static int proceed(struct sb_postgres_exchange *e, short *ret_wants, struct sb_s
 
     *ret_wants = 0;
     if (unsent < 0 || !receive_some(e, failure))
-        return fail_lost(e, why_lost(e), failure);
+        return sb_postgres_fail_lost(e->connection, e->writes, why_lost(e), failure);
     if (!e->synced) {
         *ret_wants = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
         return SIMBA_OK;
@@ -290,26 +265,29 @@ static int proceed(struct sb_postgres_exchange *e, short *ret_wants, struct sb_s
     return e->code;
 }
 
-static int ready(struct sb_postgres_exchange *e, short *ret_wants, struct sb_sql_failure *failure)
-{
-    *ret_wants = 0;
-    if (!consume(e))
-        return fail_lost(e, why_lost(e), failure);
-    return proceed(e, ret_wants, failure);
-}
-
 int sb_postgres_exchange_end(struct sb_postgres_exchange *e, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = e->connection;
     short wants = 0;
-    int code = sync(e, failure);
+    int code;
 
-    if (code == SIMBA_OK)
-        code = proceed(e, &wants, failure);
+    /* without the synchronisation point nothing of what was sent can be committed */
+    if (e->broken || PQpipelineSync(c->pg) == 0)
+        return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
+    expect_next(e);
+    code = proceed(e, &wants, failure);
     while (wants != 0) {
-        if (!sb_postgres_wait(c->pg, wants, c->deadline_ms))
-            return late(e, failure);
-        code = ready(e, &wants, failure);
+        if (!sb_postgres_wait(c->pg, wants, c->deadline_ms)) {
+            if (c->limited)
+                atomic_store(&c->settings->doubted, true);
+            return sb_postgres_fail_lost(c, e->writes, "the server did not answer in time",
+                                         failure);
+        }
+        if (!consume(e))
+            return sb_postgres_fail_lost(c, e->writes, why_lost(e), failure);
+        code = proceed(e, &wants, failure);
     }
+    SB_CHECK(code != SIMBA_OK || (e->synced && !e->failed),
+             "a success has come back to its synchronisation point");
     return code;
 }

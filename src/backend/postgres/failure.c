@@ -71,11 +71,6 @@ static const char *first_line(char line[MESSAGE_MAX], const char *text)
 }
 
 /* A pooler that gives every transaction another session is found out by what it forgets. */
-static bool is_of_pooler(const char *state)
-{
-    return strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0;
-}
-
 int sb_postgres_fail_result(struct sb_postgres_connection *c, const PGresult *result,
                             struct sb_sql_failure *failure)
 {
@@ -84,7 +79,7 @@ int sb_postgres_fail_result(struct sb_postgres_connection *c, const PGresult *re
     const struct meaning *meaning = find_meaning(state != NULL ? state : "");
     char line[MESSAGE_MAX];
 
-    if (state != NULL && is_of_pooler(state))
+    if (state != NULL && (strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0))
         atomic_store(&c->settings->unprepared, true);
     if (message == NULL)
         message = PQresultErrorMessage(result);
@@ -123,13 +118,8 @@ static bool find_state(const char *message, char ret_state[STATE_LENGTH + 1])
     return false;
 }
 
-static bool is_about_credentials(const PGconn *pg)
-{
-    return PQconnectionNeedsPassword(pg) != 0;
-}
-
-int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
-                             struct sb_sql_failure *failure)
+static int fail_connect(const PGconn *pg, const struct simba_error *unread,
+                        struct sb_sql_failure *failure)
 {
     const char *message = PQerrorMessage(pg);
     char state[STATE_LENGTH + 1];
@@ -138,7 +128,7 @@ int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
 
     if (PQuser(pg) == NULL) /* it has not come so far: the settings themselves are wrong */
         code = SIMBA_ECONFIG;
-    else if (is_about_credentials(pg))
+    else if (PQconnectionNeedsPassword(pg) != 0)
         code = SIMBA_EDENIED;
     else if (find_state(message, state))
         code = find_meaning(state)->code;
@@ -150,35 +140,34 @@ int sb_postgres_fail_connect(const PGconn *pg, const struct simba_error *unread,
                         first_line(line, message));
 }
 
-int sb_postgres_fail_telling(struct sb_sql_failure *failure)
+int sb_postgres_fail_login(const struct sb_postgres_connection *c, enum sb_postgres_login login,
+                           const struct simba_error *unread, struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EDENIED,
-                        "PostgreSQL: the server asks for the password itself, which would go to it "
-                        "in clear; that needs TLS and a certificate that is verified (tls=on)");
-}
-
-int sb_postgres_fail_costly(struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EDENIED,
-                        "PostgreSQL: the server asks for a proof of the password (SCRAM) with more "
-                        "iterations than a client computes; see scram_iterations");
-}
-
-int sb_postgres_fail_plain(struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_ECONFIG,
-                        "PostgreSQL: the URL asks for TLS, and there is no TLS on a socket of the "
-                        "file system: name a host, or leave out tls");
-}
-
-int sb_postgres_fail_short(struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_ENOMEM,
-                        "PostgreSQL: cannot connect: the process can open no more descriptors");
+    switch (login) {
+    case SB_POSTGRES_LOGIN_TELLING:
+        return sb_error_set(&failure->error, SIMBA_EDENIED,
+                            "PostgreSQL: the server asks for the password itself, which would go "
+                            "to it in clear; that needs TLS and a certificate that is verified "
+                            "(tls=on)");
+    case SB_POSTGRES_LOGIN_COSTLY:
+        return sb_error_set(&failure->error, SIMBA_EDENIED,
+                            "PostgreSQL: the server asks for a proof of the password (SCRAM) with "
+                            "more iterations than a client computes; see scram_iterations");
+    case SB_POSTGRES_LOGIN_PLAIN:
+        return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "PostgreSQL: the URL asks for TLS, and there is no TLS on a socket of "
+                            "the file system: name a host, or leave out tls");
+    case SB_POSTGRES_LOGIN_SHORT:
+        return sb_error_set(&failure->error, SIMBA_ENOMEM,
+                            "PostgreSQL: cannot connect: the process can open no more "
+                            "descriptors");
+    case SB_POSTGRES_LOGIN_FLOOD:
+        return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
+                                     failure);
+    default:
+        return fail_connect(c->pg, unread, failure);
+    }
 }
 
 int sb_postgres_fail_memory(struct sb_sql_failure *failure)

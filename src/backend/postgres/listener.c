@@ -4,7 +4,7 @@
  */
 #include "backend/postgres/listener.h"
 
-#include "backend/postgres/exchange.h"
+#include "backend/postgres/connection.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -89,13 +89,6 @@ static void on_timer_closed(uv_handle_t *handle)
     count_closed(handle->data);
 }
 
-static void unwatch(struct sb_postgres_listener *l)
-{
-    if (l->watch != NULL)
-        uv_close((uv_handle_t *)&l->watch->poll, on_watch_closed);
-    l->watch = NULL;
-}
-
 static bool watch_socket(struct sb_postgres_listener *l)
 {
     struct watch *watch = sb_alloc_zero(sizeof *watch);
@@ -130,7 +123,9 @@ static void start_timer(struct sb_postgres_listener *l, int64_t delay_ms)
 
 static void disconnect(struct sb_postgres_listener *l)
 {
-    unwatch(l);
+    if (l->watch != NULL)
+        uv_close((uv_handle_t *)&l->watch->poll, on_watch_closed);
+    l->watch = NULL;
     PQfinish(l->pg);
     l->pg = NULL;
 }

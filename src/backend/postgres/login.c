@@ -12,8 +12,6 @@
  */
 #include "backend/postgres/connection.h"
 
-#include "backend/postgres/exchange.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -223,28 +221,6 @@ enum sb_postgres_login sb_postgres_login_poll(const struct sb_postgres_settings 
     return login;
 }
 
-static int finish(const struct sb_postgres_connection *c, enum sb_postgres_login login,
-                  const struct simba_error *unread, struct sb_sql_failure *failure)
-{
-    switch (login) {
-    case SB_POSTGRES_LOGIN_DONE:
-        return SIMBA_OK;
-    case SB_POSTGRES_LOGIN_TELLING:
-        return sb_postgres_fail_telling(failure);
-    case SB_POSTGRES_LOGIN_COSTLY:
-        return sb_postgres_fail_costly(failure);
-    case SB_POSTGRES_LOGIN_PLAIN:
-        return sb_postgres_fail_plain(failure);
-    case SB_POSTGRES_LOGIN_SHORT:
-        return sb_postgres_fail_short(failure);
-    case SB_POSTGRES_LOGIN_FLOOD:
-        return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
-                                     failure);
-    default:
-        return sb_postgres_fail_connect(c->pg, unread, failure);
-    }
-}
-
 int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
     enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
@@ -264,5 +240,6 @@ int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *
             return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
         login = sb_postgres_login_poll(c->settings, c->pg, &received);
     }
-    return finish(c, login, &unread, failure);
+    return login == SB_POSTGRES_LOGIN_DONE ? SIMBA_OK
+                                           : sb_postgres_fail_login(c, login, &unread, failure);
 }

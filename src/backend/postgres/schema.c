@@ -9,7 +9,6 @@
  */
 #include "backend/postgres/connection.h"
 
-#include "backend/postgres/exchange.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -146,29 +145,22 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
     return sb_postgres_exchange_end(&exchange, failure);
 }
 
-/* Without a schema to create it in, the server says so. */
-static void write_creation(const char *schema, char ret_text[SB_POSTGRES_TEXT_MAX])
-{
-    struct sb_text text;
-
-    sb_text_init(&text, ret_text, SB_POSTGRES_TEXT_MAX);
-    sb_text_add(&text, CREATE "%s%s" NAME DEFINITION, schema, schema[0] != '\0' ? "." : "");
-}
-
-/* Waits for another client that creates it at the same moment, and which has then done our work;
- * PostgreSQL reports that as a duplicate. */
+/* Waits for another client that creates it at the same time; PostgreSQL reports that as a
+ * duplicate. Without a schema to create it in, the server says so. */
 static int create(struct sb_postgres_connection *c, const char *schema,
                   struct sb_sql_failure *failure)
 {
     struct sb_postgres_exchange exchange = {.take = NULL};
-    char text[SB_POSTGRES_TEXT_MAX];
+    char sql[SB_POSTGRES_TEXT_MAX];
+    struct sb_text text;
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
-    write_creation(schema, text);
+    sb_text_init(&text, sql, sizeof sql);
+    sb_text_add(&text, CREATE "%s%s" NAME DEFINITION, schema, schema[0] != '\0' ? "." : "");
     sb_postgres_exchange_limit(&exchange);
-    sb_postgres_exchange_send_text(&exchange, text, NULL, (struct sb_postgres_shape){.columns = 0});
+    sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(
@@ -177,18 +169,6 @@ static int create(struct sb_postgres_connection *c, const char *schema,
             "somebody who may has to run: %s",
             PQuser(c->pg), PQdb(c->pg), sb_postgres_schema);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
-}
-
-static int fail_distrusted(struct sb_postgres_connection *c, const struct look *look,
-                           struct sb_sql_failure *failure)
-{
-    c->distrusted = true;
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_EDENIED,
-                        "PostgreSQL: the table %s belongs to the role %s, which is neither the "
-                        "user, nor the owner of the database or of the schema, nor a superuser: "
-                        "what it has the table call would run with the user's rights",
-                        look->table, look->owner);
 }
 
 static int fail_temporary(struct sb_sql_failure *failure)
@@ -200,51 +180,37 @@ static int fail_temporary(struct sb_sql_failure *failure)
                         "search_path, and drop the temporary table");
 }
 
-/* A crash of the server empties it, and so does a fail-over: leases are gone, and tokens begin
- * again. */
-static int fail_unlogged(const struct look *look, struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ECONFIG,
-                        "PostgreSQL: the table %s is unlogged, so that a crash of the server would "
-                        "lose all leases; run: ALTER TABLE %s SET LOGGED",
-                        look->table, look->table);
-}
-
-static int fail_without_column(const struct look *look, struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_GIVE_UP;
-    return sb_error_set(&failure->error, SIMBA_ECONFIG,
-                        "PostgreSQL: the table %s has no column %s: rename a table that is not "
-                        "Simba's, and run simba init",
-                        look->table, look->missing);
-}
-
-static int fail_gone(struct sb_sql_failure *failure)
-{
-    failure->remedy = SB_SQL_RETRY;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "PostgreSQL: the table " NAME " has gone again");
-}
-
-/* The server keeps names that begin so for the schemas of temporary tables. */
-static bool is_temporary_schema(const char *schema)
-{
-    return strncmp(schema, "pg_temp", 7) == 0;
-}
-
+/* A crash of the server empties an unlogged table, and so does a fail-over: leases are gone, and
+ * tokens begin again. */
 static int check(struct sb_postgres_connection *c, const struct look *look,
                  struct sb_sql_failure *failure)
 {
+    failure->remedy = look->found ? SB_SQL_GIVE_UP : SB_SQL_RETRY;
     if (!look->found)
-        return fail_gone(failure);
+        return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
+                            "PostgreSQL: the table " NAME " has gone again");
     if (look->persistence == 't')
         return fail_temporary(failure);
-    if (!look->trusted)
-        return fail_distrusted(c, look, failure);
+    if (!look->trusted) {
+        c->distrusted = true;
+        return sb_error_set(&failure->error, SIMBA_EDENIED,
+                            "PostgreSQL: the table %s belongs to the role %s, which is neither the "
+                            "user, nor the owner of the database or of the schema, nor a "
+                            "superuser: what it has the table call would run with the user's "
+                            "rights",
+                            look->table, look->owner);
+    }
     if (look->persistence == 'u')
-        return fail_unlogged(look, failure);
-    return look->missing[0] != '\0' ? fail_without_column(look, failure) : SIMBA_OK;
+        return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "PostgreSQL: the table %s is unlogged, so that a crash of the server "
+                            "would lose all leases; run: ALTER TABLE %s SET LOGGED",
+                            look->table, look->table);
+    if (look->missing[0] != '\0')
+        return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "PostgreSQL: the table %s has no column %s: rename a table that is not "
+                            "Simba's, and run simba init",
+                            look->table, look->missing);
+    return SIMBA_OK;
 }
 
 /* Users that find the other table contend apart from those that find this one. Once in a client's
@@ -276,8 +242,8 @@ int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_fail
     struct look look;
     int code = look_for_table(c, &look, failure);
 
-    if (code == SIMBA_OK && !look.found && is_temporary_schema(look.schema))
-        return fail_temporary(failure);
+    if (code == SIMBA_OK && !look.found && strncmp(look.schema, "pg_temp", 7) == 0)
+        return fail_temporary(failure); /* the server keeps such names for temporary tables */
     if (code == SIMBA_OK && !look.found) {
         code = create(c, look.schema, failure);
         c->base.created_table = c->base.created_table || code == SIMBA_OK;

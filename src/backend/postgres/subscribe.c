@@ -91,11 +91,6 @@ static bool await_connection(const struct attempt *a, PGconn *pg)
     return login == SB_POSTGRES_LOGIN_DONE;
 }
 
-static bool consume(const struct attempt *a, PGconn *pg)
-{
-    return sb_postgres_consume(pg, &a->s->received);
-}
-
 /* Of a row the first column is read. A result that begins to copy data would come again and
  * again. */
 static bool fits(const PGresult *result)
@@ -117,7 +112,7 @@ static PGresult *await_result(const struct attempt *a, PGconn *pg)
     PGresult *result;
 
     while (PQisBusy(pg) != 0)
-        if (!await(a, pg, POLLIN) || !consume(a, pg))
+        if (!await(a, pg, POLLIN) || !sb_postgres_consume(pg, &a->s->received))
             return NULL;
     result = PQgetResult(pg);
     if (result == NULL || fits(result))
@@ -233,7 +228,7 @@ static void try_out(const struct attempt *a, PGconn *pg)
     }
     trial.deadline_ms = simba_now_ms() + TRIAL_MS;
     while (!hears(pg, text)) {
-        if (!await(&trial, pg, POLLIN) || !consume(a, pg)) {
+        if (!await(&trial, pg, POLLIN) || !sb_postgres_consume(pg, &a->s->received)) {
             set_why(a->s, SB_POSTGRES_UNFIT, "a pooler is in between", "");
             return;
         }

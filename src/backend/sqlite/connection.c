@@ -91,13 +91,6 @@ static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_
 
 /* ---- Running statements ---------------------------------------------------------------------- */
 
-static int run(struct sb_sql_connection *connection, enum sb_sql_statement which,
-               const struct sb_sql_values *values, const struct sb_sql_sink *sink,
-               int64_t *ret_count, struct sb_sql_failure *failure)
-{
-    return sb_sqlite_run(own(connection), which, values, sink, ret_count, failure);
-}
-
 /* From here on a failure does not say that nothing was applied. */
 static int on_committing(void *connection)
 {
@@ -346,7 +339,7 @@ const struct sb_sql_driver sb_sqlite_driver = {
     .begin = begin,
     .commit = commit,
     .rollback = rollback,
-    .run = run,
+    .run = sb_sqlite_run,
     .init_schema = init_schema,
     .announce = announce,
     .contended = contended,

@@ -88,7 +88,7 @@ int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failu
 /* ---- statements.c: what is done to the rows of the file -------------------------------------- */
 
 /* See `run` of struct sb_sql_driver. */
-int sb_sqlite_run(struct sb_sqlite_connection *connection, enum sb_sql_statement which,
+int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement which,
                   const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                   int64_t *ret_count, struct sb_sql_failure *failure);
 

@@ -50,17 +50,14 @@ static bool is_denial(int system_code)
     return system_code == EACCES || system_code == EPERM || system_code == EROFS;
 }
 
-/* To wait for the store would not help. */
-static bool is_shortage(int system_code)
-{
-    return system_code == EMFILE || system_code == ENFILE || system_code == ENOMEM;
-}
-
+/* Where descriptors or memory are short, waiting for the store would not help. */
 int sb_sqlite_code_of(int system_code)
 {
     if (is_denial(system_code))
         return SIMBA_EDENIED;
-    return is_shortage(system_code) ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE;
+    return system_code == EMFILE || system_code == ENFILE || system_code == ENOMEM
+               ? SIMBA_ENOMEM
+               : SIMBA_EUNAVAILABLE;
 }
 
 /* Why a file cannot be written, where SQLite does not tell: a mode, or the mount of its file

@@ -55,13 +55,6 @@ static void register_copy(void)
         vfs.zName = NULL;
 }
 
-/* The name to open databases with; NULL where SQLite has no files of Unix. */
-static const char *vfs_name(void)
-{
-    pthread_once(&once, register_copy);
-    return vfs.zName;
-}
-
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 void sb_sqlite_pause(struct sb_sqlite_connection *c, int64_t most_us)
@@ -145,8 +138,9 @@ int sb_sqlite_open(struct sb_sqlite_connection *c, struct sb_sql_failure *failur
         code = create_file(path, failure);
     if (code != SIMBA_OK)
         return code;
+    pthread_once(&once, register_copy);
     errno = 0; /* SQLite reports whatever it finds there */
-    rc = sqlite3_open_v2(path, &c->db, flags, vfs_name());
+    rc = sqlite3_open_v2(path, &c->db, flags, vfs.zName); /* NULL: it has no files of Unix */
     if (c->db == NULL) {
         failure->remedy = SB_SQL_GIVE_UP;
         return sb_error_plain(&failure->error, SIMBA_ENOMEM);
@@ -169,16 +163,11 @@ static int take_mode(void *user, int count, char **values, char **names)
     return 0;
 }
 
-static int ask_mode(struct sb_sqlite_connection *c, const char *sql, bool *ret_is_wal)
-{
-    return sqlite3_exec(c->db, sql, take_mode, ret_is_wal, NULL);
-}
-
 int sb_sqlite_enable_wal(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
     bool is_wal = false;
 
-    if (ask_mode(c, "PRAGMA journal_mode = WAL", &is_wal) != SQLITE_OK)
+    if (sqlite3_exec(c->db, "PRAGMA journal_mode = WAL", take_mode, &is_wal, NULL) != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
     if (is_wal)
         return SIMBA_OK;
@@ -191,7 +180,8 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *c)
 {
     bool is_wal = false;
 
-    return ask_mode(c, "PRAGMA journal_mode", &is_wal) == SQLITE_OK && is_wal;
+    return sqlite3_exec(c->db, "PRAGMA journal_mode", take_mode, &is_wal, NULL) == SQLITE_OK &&
+           is_wal;
 }
 
 /* ---- When the log moves into the file -------------------------------------------------------- */

@@ -194,18 +194,6 @@ static int check_database(const struct sb_sqlite_connection *c, bool *ret_moved,
     return sb_sqlite_check_links(path, &now, failure);
 }
 
-static int check_log(const struct sb_sqlite_connection *c, bool *ret_moved,
-                     struct sb_sql_failure *failure)
-{
-    const struct sb_sqlite_settings *settings = c->settings;
-    struct stat now;
-    int code = check_file(settings->log_path, &c->log, &now, ret_moved, failure);
-
-    if (code == SIMBA_OK)
-        code = check_file(settings->index_path, &c->index, &now, ret_moved, failure);
-    return code;
-}
-
 /* The one that SQLite has opened may have lost its name by now. */
 int sb_sqlite_identify_file(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
 {
@@ -307,10 +295,14 @@ static void note_folder(struct sb_sqlite_connection *c, const struct look *look,
 static int check_log_and_note(struct sb_sqlite_connection *c, int64_t now_ms, bool *ret_moved,
                               struct sb_sql_failure *failure)
 {
+    const struct sb_sqlite_settings *settings = c->settings;
     struct look look;
     bool found = look_at_folder(c, &look);
-    int code = check_log(c, ret_moved, failure);
+    struct stat now;
+    int code = check_file(settings->log_path, &c->log, &now, ret_moved, failure);
 
+    if (code == SIMBA_OK)
+        code = check_file(settings->index_path, &c->index, &now, ret_moved, failure);
     c->folder.good_until_ms = 0;
     if (code == SIMBA_OK && found)
         note_folder(c, &look, now_ms);

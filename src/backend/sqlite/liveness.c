@@ -128,25 +128,21 @@ int64_t sb_sqlite_liveness_begin(struct sb_sqlite_liveness *life)
     return life->number;
 }
 
-/* By the descriptor: the name may lead to another file by now. */
-static int open_again(int fd)
-{
-    char path[PROC_PATH_MAX];
-    struct sb_text text;
-
-    sb_text_init(&text, path, sizeof path);
-    sb_text_add(&text, "/proc/self/fd/%d", fd);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* The number was written before the descriptor. */
+/* Opens the file by the descriptor: the name may lead to another file by now. The number was
+ * written before the descriptor. */
 int sb_sqlite_liveness_share(struct sb_sqlite_liveness *life)
 {
     int own = atomic_load(&life->fd);
-    int fd = own >= 0 ? open_again(own) : -1;
+    char path[PROC_PATH_MAX];
+    struct sb_text text;
+    int fd = -1;
     int code;
 
-    if (own < 0)
+    sb_text_init(&text, path, sizeof path);
+    sb_text_add(&text, "/proc/self/fd/%d", own);
+    if (own >= 0)
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    else
         errno = ENOTSUP;
     if (fd < 0 || set_lock(fd, F_RDLCK, life->number))
         return fd;
@@ -237,22 +233,14 @@ void sb_sqlite_owners_close(struct sb_sqlite_owners *owners)
     pthread_mutex_destroy(&owners->lock);
 }
 
-/* With the lock held. */
-static bool has(const struct sb_sqlite_owners *owners, int64_t life)
-{
-    for (size_t i = 0; i < owners->count; i++)
-        if (owners->lives[i] == life)
-            return true;
-    return false;
-}
-
 bool sb_sqlite_owners_add(struct sb_sqlite_owners *owners, int64_t life)
 {
-    bool added;
+    bool added = true;
 
     pthread_mutex_lock(&owners->lock);
     SB_CHECK(owners->count <= SB_SQLITE_OWNERS_MAX, "no more owners are kept than there is room");
-    added = !has(owners, life);
+    for (size_t i = 0; i < owners->count; i++)
+        added = added && owners->lives[i] != life;
     if (added) {
         if (owners->count == SB_SQLITE_OWNERS_MAX)
             memmove(owners->lives, owners->lives + 1, --owners->count * sizeof owners->lives[0]);

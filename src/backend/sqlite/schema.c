@@ -68,8 +68,8 @@ static const char has_table[] =
 static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 'schema_version'";
 
 /* The same of a schema that lacks nothing and knows the boot ?1: none otherwise. One statement,
- * because everybody asks it who opens the file, and to prepare several takes longer than to acquire
- * a mutex. */
+ * because every client that opens the file asks it, and to prepare several takes longer than to
+ * acquire a mutex. */
 static const char whole_version[] =
     "SELECT value FROM simba_meta WHERE name = 'schema_version'"
     " AND 3 = (SELECT count(*) FROM sqlite_master"
@@ -136,35 +136,35 @@ int sb_sqlite_read_boot_id(char ret_boot_id[SB_SQLITE_BOOT_ID_MAX])
 
 /* ---- Small statements ------------------------------------------------------------------------ */
 
-/* What a statement that binds one text, one number or nothing may yield: the first column of its
- * first row; `none` when there is no row. */
-struct question {
-    const char *sql;
-    const char *text;
-    uint64_t number;
-    int64_t answer;
-    bool none;
-};
-
-static int ask(struct sb_sqlite_connection *c, struct question *question)
+/* Runs a statement that binds one text, one number or nothing. *ret_answer becomes the first column
+ * of its first row, and stays as it is where there is none. */
+static int ask(struct sb_sqlite_connection *c, const char *sql, const char *text, uint64_t number,
+               int64_t *ret_answer)
 {
     sqlite3_stmt *statement = NULL;
-    int rc = sqlite3_prepare_v2(c->db, question->sql, -1, &statement, NULL);
+    int rc = sqlite3_prepare_v2(c->db, sql, -1, &statement, NULL);
 
     if (rc != SQLITE_OK)
         return rc;
     if (sqlite3_bind_parameter_count(statement) > 0)
-        rc = question->text != NULL
-                 ? sqlite3_bind_text(statement, 1, question->text, -1, SQLITE_STATIC)
-                 : sqlite3_bind_int64(statement, 1, (sqlite3_int64)question->number);
+        rc = text != NULL ? sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC)
+                          : sqlite3_bind_int64(statement, 1, (sqlite3_int64)number);
     sb_sqlite_start_time(c);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(statement);
-    question->none = rc != SQLITE_ROW;
     if (rc == SQLITE_ROW)
-        question->answer = sqlite3_column_int64(statement, 0);
+        *ret_answer = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* For a statement that yields nothing. */
+static int change(struct sb_sqlite_connection *c, const char *sql, const char *text,
+                  uint64_t number)
+{
+    int64_t none;
+
+    return ask(c, sql, text, number, &none);
 }
 
 static int execute(struct sb_sqlite_connection *c, const char *sql)
@@ -172,34 +172,6 @@ static int execute(struct sb_sqlite_connection *c, const char *sql)
     c->clock_ms = 0;
     sb_sqlite_start_time(c);
     return sqlite3_exec(c->db, sql, NULL, NULL, NULL);
-}
-
-static int execute_with(struct sb_sqlite_connection *c, const char *sql, const char *text,
-                        uint64_t number)
-{
-    struct question question = {.sql = sql, .text = text, .number = number};
-
-    return ask(c, &question);
-}
-
-static int find_table(struct sb_sqlite_connection *c, const char *name, bool *ret_there)
-{
-    struct question question = {.sql = has_table, .text = name};
-    int rc = ask(c, &question);
-
-    if (rc == SQLITE_OK)
-        *ret_there = question.answer > 0;
-    return rc;
-}
-
-static int find_boot(struct sb_sqlite_connection *c, bool *ret_known)
-{
-    struct question question = {.sql = knows_boot, .text = c->settings->boot_id};
-    int rc = ask(c, &question);
-
-    if (rc == SQLITE_OK)
-        *ret_known = question.answer > 0;
-    return rc;
 }
 
 /* ---- Bringing it up to date ------------------------------------------------------------------ */
@@ -210,34 +182,24 @@ struct condition {
     bool current;    /* nothing is to be done */
 };
 
-static int read_version(struct sb_sqlite_connection *c, int64_t *ret_version)
-{
-    struct question question = {.sql = schema_version};
-    bool there = false;
-    int rc = find_table(c, "simba_meta", &there);
-
-    if (rc == SQLITE_OK && there)
-        rc = ask(c, &question);
-    if (rc == SQLITE_OK)
-        *ret_version = question.answer;
-    return rc;
-}
-
 static int find_current(struct sb_sqlite_connection *c, bool *ret_current)
 {
-    struct question question = {.sql = whole_version, .text = c->settings->boot_id};
-    int rc = ask(c, &question);
+    int64_t version = 0;
+    int rc = ask(c, whole_version, c->settings->boot_id, 0, &version);
 
     if (rc == SQLITE_OK)
-        *ret_current = question.answer == SCHEMA_VERSION;
+        *ret_current = version == SCHEMA_VERSION;
     return rc;
 }
 
 static int examine(struct sb_sqlite_connection *c, struct condition *ret_condition)
 {
     struct condition condition = {.current = false};
-    int rc = read_version(c, &condition.version);
+    int64_t tables = 0;
+    int rc = ask(c, has_table, "simba_meta", 0, &tables);
 
+    if (rc == SQLITE_OK && tables > 0)
+        rc = ask(c, schema_version, NULL, 0, &condition.version);
     if (rc == SQLITE_OK && condition.version == SCHEMA_VERSION)
         rc = find_current(c, &condition.current);
     if (rc == SQLITE_OK)
@@ -245,23 +207,20 @@ static int examine(struct sb_sqlite_connection *c, struct condition *ret_conditi
     return rc;
 }
 
-static int add_column(struct sb_sqlite_connection *c, const struct addition *addition)
-{
-    struct question there = {.sql = has_column, .text = addition->name};
-    int rc = ask(c, &there);
-
-    return rc == SQLITE_OK && there.answer == 0 ? execute(c, addition->sql) : rc;
-}
-
 static int migrate(struct sb_sqlite_connection *c)
 {
     int rc = SQLITE_OK;
 
-    for (size_t i = 0; i < sizeof additions / sizeof additions[0] && rc == SQLITE_OK; i++)
-        rc = add_column(c, &additions[i]);
+    for (size_t i = 0; i < sizeof additions / sizeof additions[0] && rc == SQLITE_OK; i++) {
+        int64_t columns = 0;
+
+        rc = ask(c, has_column, additions[i].name, 0, &columns);
+        if (rc == SQLITE_OK && columns == 0)
+            rc = execute(c, additions[i].sql);
+    }
     if (rc == SQLITE_OK)
         rc = execute(c, rename_boot);
-    return rc == SQLITE_OK ? execute_with(c, set_schema_version, NULL, SCHEMA_VERSION) : rc;
+    return rc == SQLITE_OK ? change(c, set_schema_version, NULL, SCHEMA_VERSION) : rc;
 }
 
 static int enter_boot(struct sb_sqlite_connection *c)
@@ -269,7 +228,7 @@ static int enter_boot(struct sb_sqlite_connection *c)
     int rc = execute(c, void_refuted);
 
     if (rc == SQLITE_OK)
-        rc = execute_with(c, add_boot, c->settings->boot_id, 0);
+        rc = change(c, add_boot, c->settings->boot_id, 0);
     if (rc == SQLITE_OK)
         rc = execute(c, forget_boots);
     return rc;
@@ -280,30 +239,30 @@ static int enter_boot(struct sb_sqlite_connection *c)
  * seen. */
 static int update_schema(struct sb_sqlite_connection *c)
 {
-    bool had_mutexes = false;
-    bool had_meta = false;
-    bool known_boot = false;
-    int rc = find_table(c, "simba_mutex", &had_mutexes);
+    int64_t had_mutexes = 0;
+    int64_t had_meta = 0;
+    int64_t known_boot = 0;
+    int rc = ask(c, has_table, "simba_mutex", 0, &had_mutexes);
     bool used;
 
     if (rc == SQLITE_OK)
-        rc = find_table(c, "simba_meta", &had_meta);
+        rc = ask(c, has_table, "simba_meta", 0, &had_meta);
     if (rc == SQLITE_OK)
         rc = execute(c, create_tables);
     if (rc == SQLITE_OK)
         rc = migrate(c);
     if (rc == SQLITE_OK)
-        rc = find_boot(c, &known_boot);
-    if (rc == SQLITE_OK && !known_boot)
+        rc = ask(c, knows_boot, c->settings->boot_id, 0, &known_boot);
+    if (rc == SQLITE_OK && known_boot == 0)
         rc = enter_boot(c);
-    c->base.created_table = c->base.created_table || !had_mutexes;
-    used = had_mutexes || had_meta || c->settings->highest_version > 0;
-    if (rc == SQLITE_OK && used && (!known_boot || !had_mutexes))
-        rc = execute_with(c, raise_floor, NULL, c->settings->highest_version);
+    c->base.created_table = c->base.created_table || had_mutexes == 0;
+    used = had_mutexes > 0 || had_meta > 0 || c->settings->highest_version > 0;
+    if (rc == SQLITE_OK && used && (known_boot == 0 || had_mutexes == 0))
+        rc = change(c, raise_floor, NULL, c->settings->highest_version);
     return rc;
 }
 
-/* Somebody else may have been faster. */
+/* Another process may have been faster. */
 static int update_in_transaction(struct sb_sqlite_connection *c, struct condition *ret_condition)
 {
     int rc = execute(c, "BEGIN IMMEDIATE");
@@ -323,12 +282,12 @@ bool sb_sqlite_schema_is_current(struct sb_sqlite_connection *c)
     return find_current(c, &current) == SQLITE_OK && current;
 }
 
-/* One statement: between two of them somebody else may create the tables. */
+/* One statement: between two of them another process may create the tables. */
 bool sb_sqlite_schema_is_foreign(struct sb_sqlite_connection *c)
 {
-    struct question question = {.sql = is_foreign};
+    int64_t foreign = 0;
 
-    return ask(c, &question) == SQLITE_OK && question.answer != 0;
+    return ask(c, is_foreign, NULL, 0, &foreign) == SQLITE_OK && foreign != 0;
 }
 
 static int fail_newer(const struct sb_sqlite_connection *c, int64_t version,

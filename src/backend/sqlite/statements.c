@@ -317,10 +317,11 @@ int sb_sqlite_prepare_once(struct sb_sqlite_connection *c, const char *text,
     return sqlite3_prepare_v3(c->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
 }
 
-int sb_sqlite_run(struct sb_sqlite_connection *c, enum sb_sql_statement which,
+int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement which,
                   const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                   int64_t *ret_count, struct sb_sql_failure *failure)
 {
+    struct sb_sqlite_connection *c = (struct sb_sqlite_connection *)connection;
     sqlite3_stmt *statement;
     struct sb_sql_record record;
     int64_t rows = 0;
