@@ -86,15 +86,15 @@ SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repositor
                                                      struct simba_record *ret_record,
                                                      struct simba_error *error);
 
-/* Gives back what `id` owns, and wakes who waits. *ret_released: it did own. SIMBA_ENOTFOUND when
+/* Releases what `id` owns, and wakes waiters. *ret_released: it did own. SIMBA_ENOTFOUND when
  * there is no such mutex. After SIMBA_EUNKNOWN the server may still carry it out; that ends no
  * lease that `id` has acquired or renewed since. */
 SIMBA_API int simba_repository_release(simba_repository *repository, const char *mutex,
                                        const char *id, bool *ret_released,
                                        struct simba_error *error);
 
-/* Tells the row of a mutex, which is added where it is missing; another who adds it at the same
- * moment does no harm. */
+/* Tells the row of a mutex, which is added where it is missing; two clients may add it at the same
+ * time. */
 SIMBA_API int simba_repository_ensure_owner(simba_repository *repository, const char *mutex,
                                             struct simba_record *ret_record,
                                             struct simba_error *error);

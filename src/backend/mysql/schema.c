@@ -165,13 +165,13 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
     if (code == SIMBA_EDENIED)
         return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
                                     "the user %s may not create a table in the database %s; "
-                                    "somebody who may has to run: %s",
+                                    "an administrator has to run: %s",
                                     c->mysql->user, c->mysql->db, sb_mysql_schema);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 
 /* How long statements wait for locks on the table or the whole server, which may stay as long as
- * somebody likes. One that is left there comes when nobody expects it any more. To the server the
+ * another client likes. A statement that is left there would be carried out late. To the server the
  * least is a second, or none at all. */
 static int limit_waits(struct sb_mysql_connection *c, int64_t seconds,
                        struct sb_sql_failure *failure)

@@ -244,7 +244,7 @@ static int connect_once(struct sb_postgres_settings *settings, int64_t deadline_
     return SIMBA_OK;
 }
 
-/* Behind a pooler the first attempt may find somebody else's prepared statements. */
+/* Behind a pooler the first attempt may find another client's prepared statements. */
 static int connect_to_server(void *user, int64_t timeout_ms,
                              struct sb_sql_connection **ret_connection,
                              struct sb_sql_failure *failure)

@@ -1,6 +1,6 @@
 /*
  * listener.c - hears of releases. All on the loop thread but for the subscribing, which looks up
- * names and may take long. Owns one connection and its reconnecting; must not know who waits.
+ * names and may take long. Owns one connection and its reconnecting; must not know the waiters.
  */
 #include "backend/postgres/listener.h"
 

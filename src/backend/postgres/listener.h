@@ -1,9 +1,9 @@
 /*
  * listener.h - hears of releases: a connection of its own that LISTENs, on the client's loop.
  *
- * It is made when somebody has to wait or observe for the first time, and then kept. Where it
- * cannot be had, or a pooler sits in between that would swallow what is told, the waiters are
- * looked at instead.
+ * It is made when a contender has to wait or an observer comes for the first time, and then kept.
+ * Where it cannot be had, or a pooler sits in between that would swallow what is told, the waiters
+ * are looked at instead.
  */
 #ifndef SB_POSTGRES_LISTENER_H
 #define SB_POSTGRES_LISTENER_H
@@ -24,7 +24,7 @@ int sb_postgres_listener_create(const struct sb_postgres_listener_config *config
                                 struct sb_postgres_listener **ret_listener,
                                 struct simba_error *error);
 
-/* Somebody wants to hear; harmless when that is known. */
+/* There is a waiter or an observer; harmless when that is known. */
 void sb_postgres_listener_want(struct sb_postgres_listener *listener);
 
 /* Destroys; closed(argument) is called when its handles are closed, at once where it has none. */

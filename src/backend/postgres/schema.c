@@ -166,7 +166,7 @@ static int create(struct sb_postgres_connection *c, const char *schema,
         return sb_error_set(
             &failure->error, SIMBA_EDENIED,
             "the user %s may not create a table in the current schema of the database %s; "
-            "somebody who may has to run: %s",
+            "an administrator has to run: %s",
             PQuser(c->pg), PQdb(c->pg), sb_postgres_schema);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }

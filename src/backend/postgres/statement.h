@@ -10,7 +10,7 @@
 
 /* Behind those of the repository: */
 enum sb_postgres_statement {
-    /* The same as their namesakes, but a row that somebody else has locked is passed over. */
+    /* The same as their namesakes, but a row that another client has locked is passed over. */
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
     SB_POSTGRES_RELEASE_FREE,

@@ -1,6 +1,6 @@
 /*
  * subscribe.c - makes a connection on which releases are heard of. Owns the question whether it
- * works; must not know who wants to hear.
+ * works; must not know the waiters.
  *
  * A pooler that gives every transaction to another session takes a LISTEN and delivers nothing. The
  * process that answers is then not the one that we were told of. But that is so with any pooler,
@@ -123,7 +123,7 @@ static PGresult *await_result(const struct attempt *a, PGconn *pg)
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-/* A server that cannot LISTEN, or where we may not, will not be able to in a moment either. */
+/* A server that cannot LISTEN, or where we may not, will not be able to soon either. */
 static enum sb_postgres_hearing judge(const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -163,8 +163,8 @@ static bool is_taken_away(const struct attempt *a, PGconn *pg, PGconn *rival)
     return taken == before || after != before;
 }
 
-/* Asked before LISTEN, which would stay behind in the session; and more than once, because others
- * who use the pooler may come in between. */
+/* Asked before LISTEN, which would stay behind in the session; and more than once, because other
+ * users of the pooler may come in between. */
 static bool shares_sessions(const struct attempt *a, PGconn *pg)
 {
     PGconn *rival = start_connecting(a->s);

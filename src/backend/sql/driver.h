@@ -67,7 +67,7 @@ struct sb_sql_values {
 /* What may help after a failure. */
 enum sb_sql_remedy {
     SB_SQL_GIVE_UP,   /* nothing that we could do */
-    SB_SQL_RETRY,     /* somebody is in the way: try again soon */
+    SB_SQL_RETRY,     /* a lock is in the way: try again soon */
     SB_SQL_RECONNECT, /* the connection is of no more use */
     SB_SQL_SCHEMA     /* the table is not there: create it */
 };
@@ -120,7 +120,8 @@ struct sb_sql_driver {
     bool returns_rows;
 
     /* Writers exclude each other in the whole database: an acquire looks first whether it can win,
-     * and looks again when it had to wait. Who has won the last time expects to win again. */
+     * and looks again when it had to wait. A client that won its last acquire skips the first
+     * look. */
     bool reads_first;
 
     /* Creates. Connects, creates the schema where it is missing and prepares the statements, in
@@ -139,7 +140,7 @@ struct sb_sql_driver {
     int (*check)(struct sb_sql_connection *connection, bool *ret_moved,
                  struct sb_sql_failure *failure);
 
-    /* The same for who has only given back, which takes less. NULL where `check` is. */
+    /* The same for a client that has only released, which takes less. NULL where `check` is. */
     int (*check_name)(struct sb_sql_connection *connection, bool *ret_moved,
                       struct sb_sql_failure *failure);
 
@@ -159,7 +160,7 @@ struct sb_sql_driver {
      * database. Items of one mutex stand side by side, and none is done or hit. A success carries
      * out one of them at least; those that are not done then are for another call. A failure
      * concerns those that are not done: none of them was applied, or the code is SIMBA_EUNKNOWN.
-     * What somebody else has locked is waited for briefly at most; then it is not hit, or the
+     * What another client has locked is waited for briefly at most; then it is not hit, or the
      * remedy is SB_SQL_RETRY. A changed record is told with its own clock: only the differences
      * between its times count. */
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
@@ -172,7 +173,7 @@ struct sb_sql_driver {
     void (*announce)(struct sb_sql_connection *connection, enum simba_notice notice,
                      const char *mutex);
 
-    /* An acquire has found another owner, so somebody is going to wait. May be NULL. */
+    /* An acquire has found another owner, so a contender is going to wait. May be NULL. */
     void (*contended)(struct sb_sql_connection *connection);
 };
 

@@ -1,6 +1,6 @@
 /*
  * repository.c - the mutexes of an SQL database. Owns the order of statements; must not know their
- * text, nor who asks.
+ * text, nor requests.
  */
 #include "backend/sql/repository.h"
 

@@ -133,7 +133,7 @@ void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
  * lease of its owner that ends later, as it does where the server's clock has gone back. */
 void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim *claim);
 
-/* Whether somebody owns, by the database's clock when the record was read. */
+/* Whether it has an owner, by the database's clock when the record was read. */
 bool sb_sql_record_is_owned(const struct sb_sql_record *record);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * worker.c - the thread of an SQL client. Owns the queue and who uses the connection; must not know
- * statements.
+ * worker.c - the thread of an SQL client. Owns the queue and the user of the connection; must not
+ * know statements.
  *
  *     the thread    carries out what is queued, polls for releases, repairs the connection
  *     the loop      carries out a single request on a local file, while the thread is idle

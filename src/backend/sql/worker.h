@@ -36,7 +36,7 @@ void sb_sql_worker_submit(struct sb_sql_worker *worker, struct simba_request *ba
     SB_SHARED("sql_worker_submit");
 
 /* The same for a store that is at hand, from a caller that may wait for its disk: a single request
- * is carried out before this returns, unless somebody else's lock is in the way or the disk has
+ * is carried out before this returns, unless a lock is in the way or the disk has
  * been slow of late. */
 void sb_sql_worker_submit_here(struct sb_sql_worker *worker, struct simba_request *batch);
 

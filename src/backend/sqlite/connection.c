@@ -116,7 +116,7 @@ static int run_plain(struct sb_sqlite_connection *c, const char *text, sqlite3_s
 }
 
 /* IMMEDIATE: waits for the write lock now. A transaction that reads first and writes later fails
- * when somebody else wrote in between. */
+ * when another process wrote in between. */
 static int begin(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
     return run_plain(own(connection), "BEGIN IMMEDIATE", &own(connection)->begin, failure);

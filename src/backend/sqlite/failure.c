@@ -20,9 +20,9 @@ struct meaning {
 };
 
 static const struct meaning meanings[] = {
-    {SQLITE_BUSY, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by somebody else"},
-    {SQLITE_LOCKED, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by somebody else"},
-    {SQLITE_PROTOCOL, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by somebody else"},
+    {SQLITE_BUSY, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by another process"},
+    {SQLITE_LOCKED, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by another process"},
+    {SQLITE_PROTOCOL, SIMBA_EUNAVAILABLE, SB_SQL_RETRY, "is locked by another process"},
     {SQLITE_FULL, SIMBA_ESTORE, SB_SQL_GIVE_UP, "has no room left"},
     {SQLITE_READONLY, SIMBA_EDENIED, SB_SQL_RECONNECT, "cannot be written"},
     {SQLITE_PERM, SIMBA_EDENIED, SB_SQL_RECONNECT,

@@ -189,7 +189,7 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *c)
 /* A move costs two syncs, and the committing process pays them:
  *
  *     connections that live long     when the log has LOG_FRAMES_MAX pages, without cutting it off
- *     those of a moment              at LOG_FRAMES already, and the log is empty then */
+ *     short-lived connections       at LOG_FRAMES already, and the log is empty then */
 #define YOUNG_COMMITS 8     /* a process that lives for one lease makes two */
 #define LOG_FRAMES_MAX 1000 /* pages in the log */
 #define LOG_FRAMES 100 /* of young connections; to read one takes 3 us, a sync as long as many */
@@ -205,8 +205,8 @@ static void move(struct sb_sqlite_connection *c, const char *name, int mode)
     c->deadline_ms = deadline_ms;
 }
 
-/* A process that opens the file alone has to read all of the log, so that processes which are here
- * for a moment keep it short for each other: now and then one of them pays the two syncs. */
+/* A process that opens the file alone has to read all of the log, so that processes which
+ * live briefly keep it short for each other: now and then one of them pays the two syncs. */
 static int on_commit(void *connection, sqlite3 *db, const char *name, int frames)
 {
     struct sb_sqlite_connection *c = connection;

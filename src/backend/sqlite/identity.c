@@ -27,8 +27,8 @@
  * this kernel's back, such as those of a network. And neither a mount over a file nor another
  * folder further up in the path is a change of the folder: that is why the database is looked at
  * for each acquire, and the others from time to time. A release that goes into a file which was
- * hidden so less than RECHECK_MS before is lost to those who see the other one: there the lease
- * runs out.
+ * hidden so less than RECHECK_MS before is lost to the processes that see the other one: there the
+ * lease runs out.
  */
 #include "backend/sqlite/identity.h"
 

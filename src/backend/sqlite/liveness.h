@@ -4,8 +4,9 @@
  * A client that acquires locks one byte of this file, at an offset that is its own: its life. The
  * lock belongs to the open file (F_OFD_SETLK) and goes when the last process that has it open has
  * ended or closed it, and no earlier: a process that is stopped, swapped out or in a debugger has
- * it. The life stands in each record that the client acquires or renews. Who finds the byte of such
- * a record free knows that the owner is dead and need not wait for the end of the lease.
+ * it. The life stands in each record that the client acquires or renews. A client that finds the
+ * byte of such a record free knows that the owner is dead and need not wait for the end of the
+ * lease.
  *
  *     byte:   life of A      life of B                A dies
  *     --------[locked]-------[locked]------           --------[free]---------[locked]------
@@ -18,12 +19,12 @@
  *  2. So a life whose byte was free once is over for good, and it does not matter that what is
  *     learned is old when it is used. A number that comes up again is one of a living client: that
  *     makes a dead owner look alive, and its lease ends by the clock.
- *  3. A lock says something only to who looks at the same file in the same kernel. The number of a
- *     life is made of a hash of boot id, device and inode number of its file. A living owner has
- *     the file open, so no other file can have its inode number: not one that was created after the
- *     owner's was deleted, nor a copy. Where the hash is another, nothing is known, and the lease
- *     ends by the clock. The same goes for file systems whose locks are kept elsewhere and can be
- *     lost, such as those of a network.
+ *  3. A lock says something only to a process that asks for the same file in the same kernel. The
+ *     number of a life is made of a hash of boot id, device and inode number of its file. A living
+ *     owner has the file open, so no other file can have its inode number: not one that was created
+ *     after the owner's was deleted, nor a copy. Where the hash is another, nothing is known, and
+ *     the lease ends by the clock. The same goes for file systems whose locks are kept elsewhere
+ *     and can be lost, such as those of a network.
  *  4. The record tells for which version the life was written. Writers that know nothing of lives
  *     raise the version and leave a life that is another's: it says nothing of them.
  *
@@ -36,8 +37,8 @@
  * a descriptor is another open file, for reading only, with a lock of its own on the same byte. All
  * locks are shared ones, and the byte is free when nobody has locked it. A process with that
  * descriptor can give up its own lock, and never the client's. It can lock the bytes of others as
- * well: they look alive until it ends, and who begins meanwhile finds no byte and has no life. Both
- * only make waiters wait for the end of the lease.
+ * well: they look alive until it ends, and a client that begins meanwhile finds no byte and has no
+ * life. Both only make waiters wait for the end of the lease.
  */
 #ifndef SB_SQLITE_LIVENESS_H
 #define SB_SQLITE_LIVENESS_H
@@ -76,7 +77,7 @@ int sb_sqlite_liveness_share(struct sb_sqlite_liveness *life);
 
 void sb_sqlite_liveness_end(struct sb_sqlite_liveness *life);
 
-/* Who asks for the lives of others; one for each thread. */
+/* Asks for the lives of others; one for each thread. */
 struct sb_sqlite_liveness_probe {
     struct sb_sqlite_liveness_file file;
     int fd;        /* -1: none yet */

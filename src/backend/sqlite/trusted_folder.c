@@ -197,7 +197,7 @@ static int fail_names(const char *path, const char *why, struct sb_sql_failure *
                         path, why);
 }
 
-/* Who may write the database may not write all that a link can name. */
+/* A user of the database may not write all that a link can name. */
 static int check_names(const struct sb_sqlite_settings *settings, struct sb_sql_failure *failure)
 {
     static const char *const suffixes[] = {"-wal", "-shm", "-journal"};

@@ -2,10 +2,10 @@
  * trusted_folder.h - what another user of the machine may have put in the place of the database's
  * files.
  *
- * Anybody who may create files in a folder can place a link there with the name of the database, or
+ * A user who may create files in a folder can place a link there with the name of the database, or
  * a file with the name of its log, and have it followed or replayed with our rights. So a link is
  * followed only where nobody but root and the effective user can have placed it, and a database is
- * used only in a folder where all who may create files may write the database too. Root, the
+ * used only in a folder where all users who may create files may write the database too. Root, the
  * effective user and the owner of the database are trusted; so is a group that may write both, and
  * the group of a trusted user alone. No folder that everybody may write is used, sticky or not.
  *

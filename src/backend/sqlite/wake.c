@@ -1,5 +1,5 @@
 /*
- * wake.c - the side file by which processes wake each other: its format, who listens, and the
+ * wake.c - the side file by which processes wake each other: its format, its listeners, and the
  * writing end. Must not know SQLite.
  */
 #include "backend/sqlite/wake.h"
@@ -22,7 +22,7 @@
 #define ZFS_MAGIC 0x2fc12fc1
 
 /* A user who may use the database may use the file. Where it cannot be given to the database's
- * group, those who get in by the group do without; where its mode cannot be set it stays
+ * group, users of the group do without; where its mode cannot be set it stays
  * private. */
 static void share_with(int fd, const struct stat *database)
 {
@@ -98,7 +98,7 @@ bool sb_sqlite_side_is_local(int fd)
 
 #define SLOTS_BYTES ((off_t)(SB_SQLITE_WAKE_SLOTS * sizeof(uint64_t)))
 
-/* The locks of who listens. */
+/* The locks of listeners. */
 #define RELEASES_BYTE SLOTS_BYTES
 #define ACQUIRES_BYTE (RELEASES_BYTE + 1)
 
@@ -130,7 +130,7 @@ int sb_sqlite_wake_open_to_read(const char *wake_path, const char *path)
     return fd;
 }
 
-/* ---- Who listens ----------------------------------------------------------------------------- */
+/* ---- Listeners ------------------------------------------------------------------------------- */
 
 static struct flock byte_lock(short type, off_t byte)
 {
@@ -150,7 +150,7 @@ bool sb_sqlite_wake_listen(int fd, bool to_acquires)
     return locked;
 }
 
-/* Where the kernel does not tell, somebody may listen. */
+/* Where the kernel does not tell, there may be listeners. */
 static bool is_heard(int fd, enum simba_notice notice)
 {
     struct flock lock =
@@ -216,8 +216,8 @@ static void open_file(struct sb_sqlite_wake_writer *writer)
     writer->inode = opened.st_ino;
 }
 
-/* Who waits since the commit may have found another file, or none, behind the name. Who opens one
- * after this look finds the commit. */
+/* A waiter since the commit may have found another file, or none, behind the name. One that opens
+ * it after this look finds the commit. */
 static bool ensure_file(struct sb_sqlite_wake_writer *writer, uint64_t names_note)
 {
     bool known = names_note != 0 && names_note == writer->names_note;

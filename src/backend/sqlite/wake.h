@@ -9,19 +9,19 @@
  *     slot 0 | slot 1 | ... | slot 511      8 bytes each; a mutex has the slot of its name's hash
  *
  * A release puts a new random number into the slot (the file is modified: IN_MODIFY), so that only
- * those who wait for such a mutex look. An acquire only touches the times (IN_ATTRIB): it concerns
- * nobody but observers, and waiters sleep on.
+ * the waiters for such a mutex read the database. An acquire only touches the times (IN_ATTRIB): it
+ * concerns nobody but observers, and waiters sleep on.
  *
- * Mostly nobody listens, and then nothing is written. Who listens has a lock on a byte behind the
- * slots, which the kernel takes away when its process ends:
+ * Mostly there are no listeners, and then nothing is written. A listener has a lock on a byte
+ * behind the slots, which the kernel takes away when its process ends:
  *
- *     byte 4096    to releases: everybody who listens
+ *     byte 4096    to releases: all listeners
  *     byte 4097    to acquires: observers
  *
  * No wake-up is missed, because each side does its part before it looks at the other's:
  *
- *     who listens     locks the byte,     then looks at the database
- *     who releases    commits,            then looks which file it is, and asks for the lock
+ *     a listener      locks the byte,     then reads the database
+ *     a releaser      commits,            then looks which file it is, and asks for the lock
  */
 #ifndef SB_SQLITE_WAKE_H
 #define SB_SQLITE_WAKE_H
@@ -35,7 +35,7 @@
 /* The slot of a mutex, less than SB_SQLITE_WAKE_SLOTS. */
 size_t sb_sqlite_wake_slot(const char *mutex);
 
-/* Opens the file for who listens, and creates it where it is missing with the permissions of the
+/* Opens the file for a listener, and creates it where it is missing with the permissions of the
  * database `path`. A descriptor or -1 with errno. */
 int sb_sqlite_wake_open_to_read(const char *wake_path, const char *path);
 
@@ -62,7 +62,7 @@ void sb_sqlite_wake_writer_init(struct sb_sqlite_wake_writer *writer,
                                 const char *path);
 void sb_sqlite_wake_writer_close(struct sb_sqlite_wake_writer *writer);
 
-/* Tells those who listen that a mutex was released or changed its owner. The file's name is looked
+/* Tells the listeners that a mutex was released or changed its owner. The file's name is looked
  * at unless `names_note` is the one of the last call, and not 0: the caller knows then that no name
  * there has changed since. A file that cannot be written is logged once; the others come by their
  * own clocks then. */
@@ -72,14 +72,14 @@ void sb_sqlite_wake_write(struct sb_sqlite_wake_writer *writer, enum simba_notic
 /* ---- The files that stand beside the database ------------------------------------------------ */
 
 /* A user who may write in the folder could have put a link there, to have a file of ours
- * overwritten. So nothing is taken but a plain file with this one name. All who open return a
+ * overwritten. So nothing is taken but a plain file with this one name. All that open return a
  * descriptor or -1 with errno. */
 
 /* Opens the file, and creates it with the permissions of the database `path` where it is
  * missing. */
 int sb_sqlite_side_open(const char *side_path, const char *path);
 
-/* The same for who only reads it; it may be one that only others may write. */
+/* The same for a process that only reads it; it may be one that only others may write. */
 int sb_sqlite_side_open_to_read(const char *side_path, const char *path);
 
 /* Opens it to read where it is there; creates nothing. */

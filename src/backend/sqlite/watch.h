@@ -33,7 +33,7 @@ void sb_sqlite_watch_close(struct sb_sqlite_watch *watch, void (*closed)(void *a
 void sb_sqlite_watch_listen(struct sb_sqlite_watch *watch, const char *mutex, bool observer,
                             bool on);
 
-/* An owner with that life has been met; all who listen are told when it is over. Returns whether it
+/* An owner with that life has been met; all listeners are told when it is over. Returns whether it
  * was not known: then sb_sqlite_watch_contended is to follow. Any thread. */
 bool sb_sqlite_watch_owner(struct sb_sqlite_watch *watch, int64_t life);
 
