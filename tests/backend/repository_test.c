@@ -32,6 +32,7 @@ static int open_store(void **state)
     store->settings.log_path = store->log_path;
     store->settings.index_path = store->index_path;
     store->settings.wake_path = store->wake_path;
+    store->settings.may_create = true;
     *state = store;
     if (sb_sqlite_read_boot_id(store->settings.boot_id) != 0)
         return -1;
