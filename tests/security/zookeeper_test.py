@@ -2,6 +2,8 @@
 """A ZooKeeper server that names children that have no names, or fewer than none (what else a server can do to the client
 library is a limit that SECURITY.md tells); and a stranger who was at a real server first.
 """
+import base64
+import hashlib
 import os
 import socket
 import struct
@@ -9,7 +11,7 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 from fake_server import Listener
-from program import case, contains, equal, main, read, run, true
+from program import Simba, case, contains, equal, main, read, run, true, wait_until
 from servers import Zookeeper
 
 UNAVAILABLE, TIMED_OUT, DENIED = 69, 75, 77
@@ -85,9 +87,15 @@ def children_without_names_are_no_children():
 
 # ---- A stranger -------------------------------------------------------------------------------
 
-AUTH, AUTH_NUMBER, DELETE = 100, -4, 2
+AUTH, AUTH_NUMBER, DELETE, RIGHTS, SET_RIGHTS = 100, -4, 2, 6, 7
 READ, WRITE, MAKE, REMOVE, ADMINISTER, ALL = 1, 2, 4, 8, 16, 31
 ANYONE, MYSELF = ("world", "anyone"), ("auth", "")
+
+
+def rights_of(entries):
+    return struct.pack(">i", len(entries)) + b"".join(
+        struct.pack(">i", allowed) + buffer(scheme.encode()) + buffer(name.encode())
+        for allowed, (scheme, name) in entries)
 
 
 class Client:
@@ -119,9 +127,7 @@ class Client:
         return struct.unpack(">i", answer[12:16])[0], answer[16:]
 
     def create(self, path, *entries):
-        rights = b"".join(struct.pack(">i", allowed) + buffer(scheme.encode()) + buffer(name.encode())
-                          for allowed, (scheme, name) in entries)
-        body = buffer(path.encode()) + buffer(b"") + struct.pack(">i", len(entries)) + rights
+        body = buffer(path.encode()) + buffer(b"") + rights_of(entries)
         equal((path, self.send(1, CREATE, body + struct.pack(">i", 0))[0]), (path, 0))
 
     def delete(self, path):
@@ -131,6 +137,37 @@ class Client:
         """How many children it has, or the server's code."""
         code, answer = self.send(1, CHILDREN, buffer(path.encode()) + b"\0")
         return code if code != 0 else struct.unpack(">i", answer[:4])[0]
+
+
+    def children(self, path):
+        """Their names, sorted."""
+        code, answer = self.send(1, CHILDREN, buffer(path.encode()) + b"\0")
+        equal((path, code), (path, 0))
+        count, names, at = struct.unpack(">i", answer[:4])[0], [], 4
+        for _ in range(count):
+            end = at + 4 + struct.unpack(">i", answer[at:at + 4])[0]
+            names.append(answer[at + 4:end].decode())
+            at = end
+        return sorted(names)
+
+    def set_rights(self, path, *entries):
+        body = buffer(path.encode()) + rights_of(entries) + struct.pack(">i", -1)
+        equal((path, self.send(1, SET_RIGHTS, body)[0]), (path, 0))
+
+
+def hash_of(user):
+    """As the scheme digest has it."""
+    return user.split(":")[0] + ":" + base64.b64encode(hashlib.sha1(user.encode()).digest()).decode()
+
+
+IMPOSTOR = ("digest", hash_of("app:another"))
+
+
+def refused(program, *words):
+    equal(program.code, DENIED)
+    for word in words:
+        contains(program.said(), word)
+    true(not os.path.exists("ran"), "the command runs")
 
 
 def url(server, acl="creator", chroot=""):
@@ -207,18 +244,86 @@ def nodes_that_the_same_user_has_made_are_used():
 
 
 @case
-def a_user_who_may_not_administer_is_known_by_its_name():
-    """The server shows it no hashes. Beside another entry the name is not enough."""
+def a_user_who_may_not_administer_is_told_to():
+    """The server shows it no hashes, and a name alone proves nothing."""
     with Served() as server:
         app = Client(server.port, "app:secret")
-        app.create("/alone", (ALL, MYSELF))
-        app.create("/alone/simba", (ALL & ~ADMINISTER, MYSELF))
-        equal(lock(url(server, "creator", "/alone")).code, 0)
-        app.create("/both", (ALL, MYSELF))
-        app.create("/both/simba", (ALL & ~ADMINISTER, MYSELF), (MAKE, ("digest", "app:7B8JzMkY0cWQYV8yRQ0nE1mV3pQ=")))
-        program = lock(url(server, "creator", "/both"))
-        equal(program.code, DENIED)
-        contains(program.said(), "/both/simba lets digest:app create")
+        for chroot, *more in (("/alone",), ("/both", (MAKE, IMPOSTOR))):
+            app.create(chroot, (ALL, MYSELF))
+            app.create(f"{chroot}/simba", (ALL & ~ADMINISTER, MYSELF), *more)
+            refused(lock(url(server, "creator", chroot), "touch", "ran"), f"{chroot}/simba lets digest:app create",
+                    "give the user of the URL all rights")
+
+
+@case
+def a_stranger_with_the_name_of_the_user_is_refused():
+    """The first is the master of the folder, the second shuts the mutex as soon as a latch is there."""
+    with Served() as server:
+        app, stranger = Client(server.port, "app:secret"), Client(server.port, "app:another")
+        stranger.create("/simba", (ALL, ANYONE))
+        app.create("/simba/job", (ALL, MYSELF))
+        stranger.set_rights("/simba", (ALL, IMPOSTOR), (READ, ANYONE))
+        refused(lock(url(server), "touch", "ran"), "/simba lets digest:app create")
+        stranger.create("/trap", (ALL, ANYONE))
+        stranger.create("/trap/simba", (ALL, IMPOSTOR), (READ, ANYONE))
+        stranger.create("/trap/simba/job", (ALL, ANYONE))
+        leader = Simba("-u", url(server, "creator", "/trap"), "lead", "job", "--", "touch", "ran")
+        while not stranger.children("/trap/simba/job"):
+            pass
+        stranger.set_rights("/trap/simba/job", (ALL, IMPOSTOR), (READ, ANYONE))
+        wait_until(lambda: "/trap/simba lets" in leader.said() or os.path.exists("ran"), "it is refused")
+        wait_until(lambda: leader.said().count("\n") > 2 or os.path.exists("ran"), "it tries again")
+        true(not os.path.exists("ran"), "the command runs on the mutex of a stranger")
+        leader.end()
+
+
+@case
+def a_latch_that_was_refused_is_never_used():
+    """Nobody may delete it. When the rights have been repaired there is another one."""
+    with Served() as server:
+        app = Client(server.port, "app:secret")
+        app.create("/simba", (ALL, MYSELF))
+        app.create("/simba/job", (ALL & ~REMOVE, MYSELF), (MAKE, ANYONE))
+        leader = Simba("-u", url(server), "lead", "job", "--", "sh", "-c", "touch ran; exec sleep 600")
+        wait_until(lambda: "cannot be deleted" in leader.said(), "it is refused")
+        latches = app.children("/simba/job")
+        equal(len(latches), 1)
+        app.set_rights("/simba/job", (ALL, MYSELF))
+        wait_until(lambda: os.path.exists("ran"), "it leads")
+        true(latches != app.children("/simba/job"), "the latch that was refused leads")
+        leader.end()
+
+
+class Exchanging(Store):
+    """All nodes belong to the user, but the latch may have been exchanged for one of a stranger's."""
+
+    def __init__(self, created, found):
+        self.created, self.found = created, found
+        super().__init__(children([]))
+
+    @staticmethod
+    def stat(number):
+        return struct.pack(">q", number) + STAT[8:44] + struct.pack(">q", 1) + STAT[52:]
+
+    def body(self, kind, text):
+        path = text[4:4 + struct.unpack(">i", text[:4])[0]] if len(text) > 4 else b""
+        if kind in (CREATE, CREATE_AND_STAT) and path.endswith(b"-latch-"):
+            path += b"0000000001"
+            self.list = children([path.rpartition(b"/")[2]])
+            return buffer(path) + self.stat(self.created)
+        if kind == RIGHTS:
+            entry = struct.pack(">i", ALL) + buffer(b"digest") + buffer(hash_of("app:secret").encode())
+            return struct.pack(">i", 1) + entry + self.stat(self.found)
+        return super().body(kind, text)
+
+
+@case
+def a_latch_that_a_stranger_has_exchanged_is_refused():
+    for found, code in ((5, 0), (6, DENIED)):
+        with Exchanging(5, found) as server:
+            program = lock(url(server))
+            equal((found, program.code), (found, code))
+            true(code == 0 or "has replaced the node" in program.said(), program.said())
 
 
 if __name__ == "__main__":

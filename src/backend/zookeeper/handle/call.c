@@ -192,9 +192,10 @@ static void on_masters(int code, struct ACL_vector *acl, struct Stat *stat, cons
     struct sb_zk_call *call = call_of(data);
     int32_t count = code == ZOK && acl != NULL ? acl->count : 0;
 
-    (void)stat;
-    if (code == ZOK && count <= 0)
+    if (code == ZOK && (count <= 0 || stat == NULL))
         code = ZSYSTEMERROR; /* every node has an ACL */
+    if (code == ZOK)
+        call->stat = *stat;
     if (code == ZOK) {
         call->names = sb_alloc_zero((size_t)count * sizeof *call->names);
         code = call->names != NULL ? ZOK : ZSYSTEMERROR;

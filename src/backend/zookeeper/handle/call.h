@@ -25,7 +25,7 @@ struct sb_zk_call {
     unsigned number;             /* of the session */
     int64_t sent_ms;
     int code;                      /* ZOK, or what the library or the server said */
-    struct Stat stat;              /* create, exists, get */
+    struct Stat stat;              /* create, exists, get, masters */
     char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */
     char **names;                  /* names: `count` of them, the receiver's to free */
     size_t count;

@@ -132,6 +132,7 @@ void sb_zk_latch_forget_node(struct sb_zk_latch *latch)
     latch->node = SB_ZK_NODE_NONE;
     latch->granted = false;
     latch->leaving = false;
+    latch->refused = false;
     latch->checked = false;
     latch->stuck = false;
     latch->czxid = 0;

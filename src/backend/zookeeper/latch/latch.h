@@ -46,6 +46,7 @@ struct sb_zk_latch {
     bool abandoned; /* it has stopped since: what is there without having been granted goes */
     bool granted;   /* its contender was told that it owns */
     bool leaving;   /* the node must go */
+    bool refused;   /* the node must never count as a place in the queue */
     bool checked;   /* the rights above its node are those that were asked for */
     bool stuck;     /* the server refused to delete it, and that was logged */
     /* The next in the queue need not ask whether its turn has come; see succession.c. */

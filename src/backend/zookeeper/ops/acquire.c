@@ -74,12 +74,17 @@ static void make_next(struct sb_zk_job *job)
  * With acl=creator the nodes above a latch must protect it. Anybody may have made them before, with
  * rights for all: a stranger who may create or delete below a mutex takes it away. So their ACLs
  * are compared with that of the latch, which the server made for the client's own user: nobody else
- * may create, delete or administer. While the latch is there they have children and cannot be
- * exchanged, and only that user may change their rights: once for each latch is enough. What lies
- * above them does not matter: with rights there one can at most remove them while they are
- * empty. */
+ * may create, delete or administer. The three are read in this order:
+ *
+ *     base    is good: from here on no stranger can delete the mutex or change this ACL
+ *     mutex   is good: from here on no stranger can delete or exchange the latch
+ *     latch   is the one that this session created: it was there all the time
+ *
+ * While the latch is there its parents have children and cannot be exchanged: once for each latch
+ * is enough. What lies above does not matter: with rights there one can at most remove empty
+ * nodes. */
 
-enum { OWN, MUTEX, BASE, COUNT };
+enum { BASE, MUTEX, OWN, COUNT };
 
 /* The name of an identity, for digest without the hash of its password. */
 static size_t shown_length(const char *name)
@@ -89,41 +94,80 @@ static size_t shown_length(const char *name)
     return hash != NULL ? (size_t)(hash - name) : strlen(name);
 }
 
-/* A client that may not administer a node is shown "x" for the hashes in its ACL. If its own user
- * is the only one that has rights there, they are the client's: it has created its latch below that
- * node. */
-static bool is_own(const struct sb_zk_call *own, const struct sb_zk_call *parent, const char *name)
+/* To a client that may not administer a node the server shows "x" in the place of each hash.
+ * Anybody can log in with the name of another user and a password of their own. */
+static bool is_masked(const char *name)
+{
+    return strcmp(name + shown_length(name), ":x") == 0;
+}
+
+/* Whether one of the client's identities has the same name, hashes aside. */
+static bool is_namesake(const struct sb_zk_call *own, const char *name)
 {
     size_t length = shown_length(name);
-    bool masked = parent->count == 1 && strcmp(name + length, ":x") == 0;
 
     for (size_t i = 0; i < own->count; i++)
-        if (strcmp(own->names[i], name) == 0 || (masked && shown_length(own->names[i]) == length &&
-                                                 strncmp(own->names[i], name, length) == 0))
+        if (shown_length(own->names[i]) == length && strncmp(own->names[i], name, length) == 0)
             return true;
     return false;
 }
 
-/* An identity with such rights that is not the client's user; NULL: there is none. */
+/* An identity with such rights that is not known to be the client's user; NULL: there is none. */
 static const char *find_stranger(const struct sb_zk_job *job, const struct sb_zk_call *parent)
 {
-    for (size_t i = 0; i < parent->count; i++)
-        if (!is_own(&job->calls[OWN], parent, parent->names[i]))
-            return parent->names[i];
+    const struct sb_zk_call *own = &job->calls[OWN];
+
+    for (size_t i = 0; i < parent->count; i++) {
+        const char *name = parent->names[i];
+        bool found = false;
+
+        for (size_t j = 0; j < own->count; j++)
+            found |= strcmp(own->names[j], name) == 0;
+        if (!found || is_masked(name))
+            return name;
+    }
     return NULL;
+}
+
+/* The node must go, and even if the server does not let it go it never counts as a place in the
+ * queue. */
+static void refuse_node(struct sb_zk_job *job, const struct simba_error *error)
+{
+    job->latch->leaving = true;
+    job->latch->refused = true;
+    sb_zk_job_fail_with(job, error);
 }
 
 static void refuse_rights(struct sb_zk_job *job, const char *path, const char *stranger)
 {
+    const char *option =
+        job->store->options.acl == SB_ZK_ACL_CREATOR ? "acl=creator" : "acl=creator-read";
+    int length = (int)shown_length(stranger);
+    struct simba_error error;
+
+    if (is_masked(stranger) && is_namesake(&job->calls[OWN], stranger))
+        sb_error_set(&error, SIMBA_EDENIED,
+                     "%s: the ACL of the node %s lets %.*s create, delete or administer, and hides "
+                     "whether its password is that of the URL; give the user of the URL all rights "
+                     "(cdrwa), others none of these, or delete the node",
+                     option, path, length, stranger);
+    else
+        sb_error_set(&error, SIMBA_EDENIED,
+                     "%s: the ACL of the node %s lets %.*s create, delete or administer; give "
+                     "these rights to the user of the URL alone, or delete the node",
+                     option, path, length, stranger);
+    refuse_node(job, &error);
+}
+
+static void refuse_exchange(struct sb_zk_job *job)
+{
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EDENIED,
-                 "%s: the ACL of the node %s lets %.*s create, delete or administer; give "
-                 "these rights to the user of the URL alone, or delete the node",
-                 job->store->options.acl == SB_ZK_ACL_CREATOR ? "acl=creator" : "acl=creator-read",
-                 path, (int)shown_length(stranger), stranger);
-    job->latch->leaving = true;
-    sb_zk_job_fail_with(job, &error);
+                 "another user has replaced the node of this contender in '%s': delete the mutex "
+                 "in ZooKeeper",
+                 job->mutex->name);
+    refuse_node(job, &error);
 }
 
 static void compare_rights(struct sb_zk_job *job)
@@ -133,7 +177,9 @@ static void compare_rights(struct sb_zk_job *job)
     char path[SB_ZK_PATH_SIZE];
 
     sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);
-    if (in_base != NULL) {
+    if ((uint64_t)job->calls[OWN].stat.czxid != job->latch->czxid) {
+        refuse_exchange(job);
+    } else if (in_base != NULL) {
         refuse_rights(job, job->store->options.base, in_base);
     } else if (in_mutex != NULL) {
         refuse_rights(job, path, in_mutex);
@@ -166,11 +212,11 @@ static void check_rights(struct sb_zk_job *job)
     char path[SB_ZK_PATH_SIZE];
 
     job->step = on_rights;
-    sb_zk_node_path(path, base, job->mutex->name, job->latch->name);
-    sb_zk_name_masters(sb_zk_job_call(job, OWN), path);
+    sb_zk_name_masters(sb_zk_job_call(job, BASE), base);
     sb_zk_mutex_path(path, base, job->mutex->name);
     sb_zk_name_masters(sb_zk_job_call(job, MUTEX), path);
-    sb_zk_name_masters(sb_zk_job_call(job, BASE), base);
+    sb_zk_node_path(path, base, job->mutex->name, job->latch->name);
+    sb_zk_name_masters(sb_zk_job_call(job, OWN), path);
 }
 
 /* ---- The node -------------------------------------------------------------------------------- */
@@ -233,12 +279,11 @@ static void on_found(struct sb_zk_job *job)
     struct simba_error error;
 
     if (sb_zk_is_overflown(job->ranks.mine)) {
-        job->latch->leaving = true;
         sb_error_set(
             &error, SIMBA_ESTORE,
             "the sequence numbers of '%s' are used up: its node has to be deleted in ZooKeeper",
             job->mutex->name);
-        sb_zk_job_fail_with(job, &error);
+        refuse_node(job, &error);
     } else if (job->store->options.acl != SB_ZK_ACL_OPEN && !job->latch->checked) {
         check_rights(job);
     } else {
@@ -267,7 +312,7 @@ void sb_zk_acquire(struct sb_zk_job *job)
     job->missing = create_node;
     job->found = on_found;
 
-    if (latch->node != SB_ZK_NODE_NONE && (latch->granted || latch->leaving))
+    if (latch->node != SB_ZK_NODE_NONE && (latch->granted || latch->leaving || latch->refused))
         sb_zk_drop_node(job, contest);
     else
         contest(job);
