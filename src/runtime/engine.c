@@ -242,6 +242,7 @@ void sb_engine_destroy(struct sb_engine *engine)
     SB_CHECK(engine->starts.first == NULL, "an engine is freed when no start waits");
     SB_CHECK(engine->batch == NULL, "an engine is freed when all requests have been sent");
     sb_reads_destroy(engine->reads);
+    sb_notices_destroy(engine);
     sb_registry_destroy(&engine->registry);
     pthread_cond_destroy(&engine->progress);
     pthread_mutex_destroy(&engine->lock);
@@ -275,8 +276,11 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
     engine->batch_end = &engine->batch;
     sb_lock_init(&engine->state_lock);
     sb_lock_init(&engine->lock);
+    sb_lock_init(&engine->notices_lock);
     sb_wait_init_cond(&engine->progress);
     code = sb_registry_init(&engine->registry);
+    if (code == SIMBA_OK)
+        code = sb_hash_table_init(&engine->notices);
     if (code != SIMBA_OK)
         sb_error_plain(error, code);
     if (code == SIMBA_OK)

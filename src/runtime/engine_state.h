@@ -4,6 +4,7 @@
 #ifndef SB_RUNTIME_ENGINE_STATE_H
 #define SB_RUNTIME_ENGINE_STATE_H
 
+#include "base/hash.h"
 #include "runtime/engine.h"
 #include "runtime/lock.h"
 #include "runtime/metrics.h"
@@ -32,6 +33,8 @@ struct sb_engine {
     unsigned forks;
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;
+    pthread_mutex_t notices_lock;
+    struct sb_hash_table notices; /* on their way to the loop; under that lock */
 
     /* Guards what other threads copy of a service, or take from it. One for all: no step lasts
      * long. */

@@ -24,6 +24,9 @@
 #include <unistd.h>
 #include <uv.h>
 
+#define BATCH_MAX 256 /* tasks between two looks at the clock */
+#define ROUNDS_MAX 16 /* of tasks, before the loop looks at its descriptors again */
+
 struct sb_loop {
     uv_loop_t uv;
     uv_async_t inbox_signal;
@@ -62,18 +65,23 @@ static bool has_tasks(struct sb_loop *loop)
     return atomic_load_explicit(&loop->inbox, memory_order_relaxed) != NULL;
 }
 
-/* The thread that owns the loop empties the inbox before it waits or leaves. The signal is a
- * write, in which a thread could be cancelled: with the lock of its caller, and counted as one that
- * posts. */
-void sb_loop_wake(struct sb_loop *loop)
+/* A write, in which a thread could be cancelled: with the lock of its caller, and counted as one
+ * that posts. */
+static void signal_inbox(struct sb_loop *loop)
 {
     int cancel_state;
 
-    if (sb_loop_owner_is_me(&loop->owner))
-        return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     uv_async_send(&loop->inbox_signal);
     pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* The thread that owns the loop empties the inbox before it waits or leaves. */
+void sb_loop_wake(struct sb_loop *loop)
+{
+    if (sb_loop_owner_is_me(&loop->owner))
+        return;
+    signal_inbox(loop);
     sb_loop_owner_wake(&loop->owner);
 }
 
@@ -108,24 +116,6 @@ static struct simba_task *take_inbox(struct sb_loop *loop)
     return oldest;
 }
 
-static void run_tasks(struct sb_loop *loop)
-{
-    struct simba_task *task = has_tasks(loop) ? take_inbox(loop) : NULL;
-
-    SB_CHECK(task == NULL || sb_loop_is_current(loop), "tasks run on the loop thread");
-    while (task != NULL) {
-        struct simba_task *next = task->next;
-
-        task->run(task);
-        task = next;
-    }
-}
-
-static void on_inbox(uv_async_t *signal)
-{
-    run_tasks(signal->data);
-}
-
 /* ---- Clock ----------------------------------------------------------------------------------- */
 
 /* Moves it forward only: deadlines that are put off with every request cost nothing. Where it goes
@@ -146,12 +136,22 @@ static void set_clock(struct sb_loop *loop)
     timerfd_settime(loop->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+static void fire_timers(struct sb_loop *loop)
+{
+    int64_t now_ms = simba_now_ms();
+    struct sb_timer *timer;
+
+    while ((timer = sb_timers_first(&loop->timers)) != NULL && timer->at_ms <= now_ms) {
+        sb_timers_cancel(&loop->timers, timer);
+        SB_CHECK(!timer->armed, "a timer that fires is not armed any more");
+        timer->fire(timer);
+    }
+}
+
 static void on_clock(uv_poll_t *poll, int status, int events)
 {
     struct sb_loop *loop = poll->data;
-    struct sb_timer *timer;
     uint64_t expirations;
-    int64_t now_ms;
 
     (void)status;
     (void)events;
@@ -159,12 +159,7 @@ static void on_clock(uv_poll_t *poll, int status, int events)
     if (read(loop->clock_fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
         return;
     loop->armed_for_ms = SIMBA_INFINITE;
-    now_ms = simba_now_ms();
-    while ((timer = sb_timers_first(&loop->timers)) != NULL && timer->at_ms <= now_ms) {
-        sb_timers_cancel(&loop->timers, timer);
-        SB_CHECK(!timer->armed, "a timer that fires is not armed any more");
-        timer->fire(timer);
-    }
+    fire_timers(loop);
 }
 
 void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms)
@@ -184,14 +179,39 @@ void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer)
 
 /* ---- Turning --------------------------------------------------------------------------------- */
 
+/* However many tasks there are, timers fire in time: one may end the belief of an owner. */
+static void run_tasks(struct sb_loop *loop)
+{
+    struct simba_task *task = has_tasks(loop) ? take_inbox(loop) : NULL;
+
+    SB_CHECK(task == NULL || sb_loop_is_current(loop), "tasks run on the loop thread");
+    for (unsigned count = 1; task != NULL; count++) {
+        struct simba_task *next = task->next;
+
+        task->run(task);
+        task = next;
+        if (count % BATCH_MAX == 0)
+            fire_timers(loop);
+    }
+}
+
+static void on_inbox(uv_async_t *signal)
+{
+    run_tasks(signal->data);
+}
+
 /* What may be done at the end of a round or before one. Tasks lead to requests and requests to
- * tasks. */
+ * tasks. Where this does not end the loop goes round once, without a wait, and then goes on. */
 static void catch_up(struct sb_loop *loop)
 {
+    unsigned rounds = 0;
+
     do {
         run_tasks(loop);
         loop->turn(loop->argument);
-    } while (has_tasks(loop));
+    } while (has_tasks(loop) && ++rounds < ROUNDS_MAX);
+    if (has_tasks(loop) && !uv_is_closing((const uv_handle_t *)&loop->inbox_signal))
+        signal_inbox(loop);
 }
 
 static void on_after_wait(uv_check_t *check)

@@ -9,11 +9,19 @@
 #include "base/text.h"
 #include "runtime/shared_reads.h"
 
-/* A notice on its way to the loop. An empty string stands for NULL. */
+#include <string.h>
+
+/* A notice on its way to the loop. An empty string stands for NULL.
+ *
+ * A user who may only send messages can send them faster than the loop runs. So equal notices are
+ * one, in engine->notices, and what concerns no service is dropped at once: there are never more
+ * than the client's own services can be told. */
 struct notice {
     struct simba_task task; /* first */
+    struct sb_hash_node node;
     struct sb_engine *engine;
     enum sb_event_type event;
+    bool again; /* it came again while it was on its way; under engine->notices_lock */
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 };
@@ -68,12 +76,24 @@ static void tell(const struct notice *notice)
         sb_reads_hint(notice->engine->reads, notice->mutex);
 }
 
+/* What came again is told again, behind the replies that were posted before it. */
 static void run_notice(struct simba_task *task)
 {
     struct notice *notice = (struct notice *)task;
+    struct sb_engine *engine = notice->engine;
+    bool again;
 
+    sb_lock_take(&engine->notices_lock);
+    again = notice->again;
+    notice->again = false;
+    if (!again)
+        sb_hash_table_remove(&engine->notices, &notice->node);
+    sb_lock_release(&engine->notices_lock);
     tell(notice);
-    sb_free(notice);
+    if (again)
+        sb_loop_post(engine->loop, task);
+    else
+        sb_free(notice);
 }
 
 static struct notice make_notice(struct sb_engine *engine, enum sb_event_type event,
@@ -93,16 +113,58 @@ void sb_notices_tell_followers(void *engine, const char *mutex)
     tell_members(&notice, true);
 }
 
+static struct notice *find_equal(struct sb_engine *engine, const struct notice *notice,
+                                 uint32_t hash)
+{
+    struct sb_hash_node *node = NULL;
+
+    while ((node = sb_hash_table_find(&engine->notices, node, hash)) != NULL) {
+        struct notice *other = SB_CONTAINER(struct notice, node, node);
+
+        if (other->event == notice->event && strcmp(other->mutex, notice->mutex) == 0 &&
+            strcmp(other->id, notice->id) == 0)
+            return other;
+    }
+    return NULL;
+}
+
 /* False when there is no memory to carry it. */
 static bool post(const struct notice *notice)
 {
-    struct notice *copy = sb_alloc(sizeof *copy);
+    struct sb_engine *engine = notice->engine;
+    uint32_t hash = sb_hash(notice->mutex);
+    struct notice *equal;
+    struct notice *copy = NULL;
 
-    if (copy == NULL)
-        return false;
-    *copy = *notice;
-    sb_loop_post(notice->engine->loop, &copy->task);
-    return true;
+    sb_lock_take(&engine->notices_lock);
+    equal = find_equal(engine, notice, hash);
+    if (equal != NULL) {
+        equal->again = true;
+    } else if ((copy = sb_alloc(sizeof *copy)) != NULL) {
+        *copy = *notice;
+        sb_hash_table_add(&engine->notices, &copy->node, hash);
+    }
+    sb_lock_release(&engine->notices_lock);
+    if (copy != NULL)
+        sb_loop_post(engine->loop, &copy->task);
+    return equal != NULL || copy != NULL;
+}
+
+static void note_member(struct sb_member *member, void *argument)
+{
+    (void)member;
+    *(bool *)argument = true;
+}
+
+/* A service that is added later asks the store later. */
+static bool concerns_any(const struct notice *notice)
+{
+    bool any = notice->mutex[0] == '\0';
+
+    if (!any)
+        sb_registry_visit(&notice->engine->registry, notice->mutex,
+                          notice->id[0] != '\0' ? notice->id : NULL, note_member, &any);
+    return any;
 }
 
 void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice what,
@@ -112,7 +174,8 @@ void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice wh
         make_notice(sb_engine_of_host(host),
                     what == SIMBA_NOTICE_CHANGED ? SB_EVENT_CHANGED : SB_EVENT_WAKE, mutex, id);
 
-    post(&notice); /* a courtesy: without memory the next scheduled attempt finds out */
+    if (concerns_any(&notice))
+        post(&notice); /* a courtesy: without memory the next scheduled attempt finds out */
 }
 
 void sb_notices_run_session_lost(struct simba_task *task)
@@ -151,4 +214,17 @@ void sb_notices_introduce_services(void *argument)
         sb_service_introduce(service);
         sb_service_drop(service);
     }
+}
+
+void sb_notices_destroy(struct sb_engine *engine)
+{
+    struct sb_hash_node *node;
+
+    while (engine->notices.buckets != NULL &&
+           (node = sb_hash_table_next(&engine->notices, NULL)) != NULL) {
+        sb_hash_table_remove(&engine->notices, node);
+        sb_free(SB_CONTAINER(struct notice, node, node));
+    }
+    sb_hash_table_free(&engine->notices);
+    pthread_mutex_destroy(&engine->notices_lock);
 }

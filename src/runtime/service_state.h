@@ -130,4 +130,7 @@ void sb_notices_tell_followers(void *engine, const char *mutex);
  * only. */
 void sb_notices_introduce_services(void *engine);
 
+/* Frees what a store has told after the loop has ended, and what carries it. */
+void sb_notices_destroy(struct sb_engine *engine);
+
 #endif
