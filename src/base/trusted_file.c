@@ -237,6 +237,8 @@ static void trust_init(struct trust *trust, const char *program)
 struct walk {
     struct sb_path_walk at;
     struct trust trust;
+    bool by_descriptor; /* the way led through a descriptor, of the file `given` */
+    struct stat given;
     int system_code; /* why it failed; 0: `reason` says it */
     char reason[REASON_MAX];
 };
@@ -315,15 +317,37 @@ static bool check_folder(struct walk *walk)
            (is_sticky(walk) || walk->trust.everybody || check_writers(walk, what, status));
 }
 
+/* Each folder is checked when the walk is in it. */
+static bool go_on(struct walk *walk)
+{
+    struct sb_path_walk *at = &walk->at;
+    int code = sb_path_walk_is_link(at) ? sb_path_walk_follow(at) : sb_path_walk_enter(at);
+
+    return take_code(walk, code) && check_folder(walk);
+}
+
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Whether the entry stands for a descriptor of a process: its text is no path. */
+/* Whether the entry stands for a descriptor of a process: its text is no path, or one that may lead
+ * elsewhere by now. */
 static bool is_descriptor(const struct walk *walk)
 {
     struct statfs system;
 
     return fstatfs(walk->at.folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC &&
            walk->at.name[strspn(walk->at.name, "0123456789")] == '\0';
+}
+
+/* What the kernel makes up may repeat the words of another user, such as a command line. */
+static bool check_system(struct walk *walk, int fd)
+{
+    struct statfs system;
+
+    if (fstatfs(fd, &system) != 0)
+        return fail_system(walk);
+    if (system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC)
+        return fail_rule(walk, "it is no file on a disk, but in /proc or /sys");
+    return true;
 }
 
 static bool is_pipe(int fd, const struct stat *status)
@@ -333,22 +357,22 @@ static bool is_pipe(int fd, const struct stat *status)
     return S_ISFIFO(status->st_mode) && fstatfs(fd, &system) == 0 && system.f_type == PIPEFS_MAGIC;
 }
 
-/* Without O_NONBLOCK the open of a FIFO would wait for a writer. A read of a pipe waits as
- * usual. */
-static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *ret_status)
+static bool refuse_given(struct walk *walk)
 {
-    int fd = openat(walk->at.folder, walk->at.name,
-                    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
-    bool opened;
+    return fail_rule(walk, "it is the descriptor of a file that its path does not lead to: give "
+                           "the path, or a pipe");
+}
 
-    if (fd < 0)
-        return fail_system(walk);
-    if (fstat(fd, ret_status) != 0)
-        opened = fail_system(walk);
-    else if (flags == 0 && is_pipe(fd, ret_status))
-        opened = check_owner(walk, "it", ret_status);
-    else
-        opened = check_file(walk, ret_status);
+static bool check_same(struct walk *walk, const struct stat *status)
+{
+    return !walk->by_descriptor ||
+           (walk->given.st_dev == status->st_dev && walk->given.st_ino == status->st_ino) ||
+           refuse_given(walk);
+}
+
+/* Takes the descriptor. A read of a pipe waits as usual. */
+static bool take_file(struct walk *walk, int fd, bool opened, int *ret_fd)
+{
     if (opened && fcntl(fd, F_SETFL, 0) != 0)
         opened = fail_system(walk);
     if (opened)
@@ -358,16 +382,47 @@ static bool open_entry(struct walk *walk, int flags, int *ret_fd, struct stat *r
     return opened;
 }
 
-/* ---- The way --------------------------------------------------------------------------------- */
-
-/* Each folder is checked when the walk is in it. */
-static bool go_on(struct walk *walk)
+/* Without O_NONBLOCK the open of a FIFO would wait for a writer. */
+static int open_entry(struct walk *walk, int flags, struct stat *ret_status)
 {
-    struct sb_path_walk *at = &walk->at;
-    int code = sb_path_walk_is_link(at) ? sb_path_walk_follow(at) : sb_path_walk_enter(at);
+    int fd = openat(walk->at.folder, walk->at.name,
+                    O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
 
-    return take_code(walk, code) && check_folder(walk);
+    if (fd >= 0 && fstat(fd, ret_status) == 0)
+        return fd;
+    fail_system(walk);
+    if (fd >= 0)
+        close(fd);
+    return -1;
 }
+
+static bool open_file(struct walk *walk, int *ret_fd, struct stat *ret_status)
+{
+    int fd = open_entry(walk, O_NOFOLLOW, ret_status);
+
+    return fd >= 0 && take_file(walk, fd,
+                                check_file(walk, ret_status) && check_system(walk, fd) &&
+                                    check_same(walk, ret_status),
+                                ret_fd);
+}
+
+/* A pipe has no path, so its owner decides. A file counts only by its path, as the descriptor may
+ * have come from another user: *ret_fd stays -1, and the walk goes on there. */
+static bool open_descriptor(struct walk *walk, int *ret_fd, struct stat *ret_status)
+{
+    int fd = open_entry(walk, 0, ret_status);
+
+    if (fd < 0)
+        return false;
+    if (is_pipe(fd, ret_status))
+        return take_file(walk, fd, check_owner(walk, "it", ret_status), ret_fd);
+    close(fd);
+    walk->by_descriptor = true;
+    walk->given = *ret_status;
+    return check_file(walk, ret_status) && go_on(walk);
+}
+
+/* ---- The way --------------------------------------------------------------------------------- */
 
 /* In a folder with the sticky bit. What is a folder itself is checked when the walk is in it. */
 static bool check_entry(struct walk *walk)
@@ -393,10 +448,10 @@ static bool step(struct walk *walk, int *ret_fd, struct stat *ret_status)
     if (!check_entry(walk))
         return false;
     if (sb_path_walk_is_link(at) && is_descriptor(walk))
-        return open_entry(walk, 0, ret_fd, ret_status);
+        return open_descriptor(walk, ret_fd, ret_status);
     if (sb_path_walk_is_link(at) || at->rest[0] != '\0')
         return go_on(walk);
-    return check_file(walk, status) && open_entry(walk, O_NOFOLLOW, ret_fd, ret_status);
+    return check_file(walk, status) && open_file(walk, ret_fd, ret_status);
 }
 
 static bool go(struct walk *walk, const char *path, int *ret_fd, struct stat *ret_status)
@@ -407,7 +462,7 @@ static bool go(struct walk *walk, const char *path, int *ret_fd, struct stat *re
         return false;
     while (fd < 0)
         if (!step(walk, &fd, ret_status))
-            return false;
+            return walk->by_descriptor && walk->system_code == ENOENT ? refuse_given(walk) : false;
     *ret_fd = fd;
     return true;
 }
@@ -466,7 +521,7 @@ static int tell(const struct walk *walk, const char *kind, const char *path,
 int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat *ret_status,
                     struct simba_error *error)
 {
-    struct walk walk;
+    struct walk walk = {.by_descriptor = false};
     struct stat status;
     bool opened;
 
@@ -531,7 +586,7 @@ static bool check_place(struct walk *walk, const char *path, const char *place)
 int sb_trusted_code(const char *kind, const char *path, const char *program,
                     struct simba_error *error)
 {
-    struct walk walk;
+    struct walk walk = {.by_descriptor = false};
     struct stat status;
     bool opened;
     int fd;

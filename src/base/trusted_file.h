@@ -8,7 +8,8 @@
  *     everybody may write it;
  *   - so is every folder on the way to it, links followed, except that in a folder with the sticky
  *     bit it is enough that the entry belongs to root or to the effective user.
- * A pipe that this process was given as a descriptor (/dev/stdin, /dev/fd/N) is trusted, too.
+ * A file in /proc or /sys is not. A pipe that this process was given as a descriptor (/dev/stdin,
+ * /dev/fd/N) is trusted if its owner is; a file behind a descriptor by the path that /proc names.
  */
 #ifndef SB_BASE_TRUSTED_FILE_H
 #define SB_BASE_TRUSTED_FILE_H

@@ -5,6 +5,7 @@ The hostile user is a real one, 65534, and the victim is root. So the test needs
 """
 import os
 import shutil
+import subprocess
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
@@ -135,6 +136,58 @@ def a_pipe_that_was_handed_over_is_used():
     os.close(writer)
     used(lock("-c", f"/dev/fd/{reader}", pass_fds=[reader]))
     os.close(reader)
+
+
+@case
+def a_file_behind_a_descriptor_counts_by_its_path():
+    folder("private", mode=0o700)
+    make("ours.yaml", CONFIG.replace("chosen.db", os.path.abspath("private/first.db")))
+    with open("ours.yaml", "rb") as given:
+        used(lock("-c", "/dev/stdin", stdin=given))
+        os.rename("ours.yaml", "moved.yaml")
+        used(lock("-c", "/dev/stdin", stdin=given))
+        os.remove("moved.yaml")
+        refused(lock("-c", "/dev/stdin", stdin=given), "that its path does not lead to")
+    folder("his", HOSTILE)
+    make("his/moved.yaml", CONFIG)
+    with open("his/moved.yaml", "rb") as given:
+        refused(lock("-c", "/dev/stdin", stdin=given), "his", "user 65534")
+
+
+@case
+def what_the_kernel_repeats_of_another_user_is_not_used():
+    """The command line of a process: a file of root's by owner and mode, with the words of that user."""
+    shutil.copy(shutil.which("cat"), "speaker")
+    os.chmod("speaker", 0o111)  # what a user may run but not read leaves no core, and its files in /proc are root's
+    os.chmod(".", 0o755)
+    speaker = subprocess.Popen([CONFIG], executable=os.path.abspath("speaker"), stdin=subprocess.PIPE, **as_nobody())
+    try:
+        path = f"/proc/{speaker.pid}/cmdline"
+        equal(os.stat(path).st_uid, 0)
+        with open(path, "rb") as given:
+            refused(lock("-c", "/dev/stdin", stdin=given), "is not used")
+        refused(lock("-c", path), "is not used")
+    finally:
+        speaker.communicate()
+    for path in ("/proc/sys/kernel/hostname", "/sys/kernel/uevent_seqnum"):
+        if os.path.exists(path):
+            with open(path, "rb") as given:
+                refused(lock("-c", "/dev/stdin", stdin=given), "/proc or /sys")
+            refused(lock("-c", path), "/proc or /sys")
+
+
+@case
+def a_file_that_is_no_configuration_is_not_quoted():
+    """A user who may choose the configuration of root's can name any file that root may read."""
+    secret = "$y$j9T$F5Jx5fExrKuPp53xLKQ"
+    for number, text in enumerate((f"root:{secret}:20228:0:99999:7:::\n", f"simba:\n  root {secret}: 1\n",
+                                   f"? {secret}\n", f"{'k' * 65}: 1\n", f"{secret}\n", f"- {secret}\n",
+                                   f"a: &{secret} 1\nb: *{secret}\n", f"root:\n{secret}: [\n", f"%{secret}\n")):
+        make(f"file{number}", text)
+        program = lock("-c", f"file{number}")
+        refused(program, f"file{number}:")
+        for part in (secret, secret.lower(), "F5Jx5", "f5-jx5", "kkk"):
+            true(part not in program.said(), program.said())
 
 
 # ---- Password files -----------------------------------------------------------------------------
