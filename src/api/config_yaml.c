@@ -18,6 +18,8 @@
 #define ENTRIES_MAX 256
 #define DEPTH_MAX 8
 #define VALUE_MAX 4096 /* bytes */
+#define KEY_SHOWN_MAX 64
+#define KEY_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 struct reader {
     yaml_parser_t parser;
@@ -160,6 +162,8 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
 
 static int read_map(struct reader *r, const char *path, size_t depth);
 
+/* Messages quote keys. What looks like none may be a secret: a user who may name the configuration
+ * of another one can name any file that the other one may read. */
 static int read_key(struct reader *r, const yaml_event_t *event, struct sb_config_entry *entry)
 {
     const char *text;
@@ -168,10 +172,11 @@ static int read_key(struct reader *r, const yaml_event_t *event, struct sb_confi
     if (event->type != YAML_SCALAR_EVENT || !is_whole_text(event))
         return sb_config_fail(r->config, entry->key_place, r->error, "a key must be plain text");
     text = (const char *)event->data.scalar.value;
-    if (!sb_config_append_key(entry->key, text))
+    if (strlen(text) > KEY_SHOWN_MAX || text[strspn(text, KEY_LETTERS)] != '\0' ||
+        !sb_config_append_key(entry->key, text))
         return sb_config_fail(r->config, entry->key_place, r->error,
-                              "the key '%.40s...' is longer than %d bytes", text,
-                              SB_CONFIG_KEY_MAX - 3);
+                              "this is no key of a configuration: it is too long, or has other "
+                              "characters than letters, digits, '.', '_' and '-'");
     return SIMBA_OK;
 }
 
