@@ -4,13 +4,17 @@ import threading
 
 
 class Listener:
-    """A server on a port of its own while a `with` lasts. Each kind says in `converse` what it does with a client."""
+    """A server on a port of its own, or at a path, while a `with` lasts. Each kind says in `converse` what it does with
+    a client."""
 
-    def __init__(self):
+    def __init__(self, path=None):
         self.heard = b""
         self.connections = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+        if path is None:
+            self.listener = socket.create_server(("127.0.0.1", 0))
+            self.port = self.listener.getsockname()[1]
+        else:
+            self.listener = socket.create_server(path, family=socket.AF_UNIX)
         self.thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self):

@@ -20,9 +20,10 @@ class FakeServer(Listener):
     """Serves connections one after the other. `heard` has what clients have said, TLS taken off; `talk` is what it
     does behind the answer to its greeting, `first` a packet that it sends together with the greeting, before it."""
 
-    def __init__(self, talk=None, plugin=b"mysql_native_password", tls=None, version=b"5.7.99-fake", first=b""):
+    def __init__(self, talk=None, plugin=b"mysql_native_password", tls=None, version=b"5.7.99-fake", first=b"",
+                 path=None):
         self.talk, self.plugin, self.tls, self.version, self.first = talk, plugin, tls, version, first
-        super().__init__()
+        super().__init__(path)
         self.response = b""  # to the greeting
 
     def converse(self):

@@ -75,6 +75,27 @@ def nor_to_one_that_asks_for_it_in_its_greeting():
             unheard(server)
 
 
+def ask_at(path, options=""):
+    return run("-u", f"mysql://app:{SECRET}@/db?connect-timeout=3s&socket={path}{options}", "status",
+               env={"HOME": os.getcwd()})
+
+
+@case
+def tls_is_refused_on_a_socket_before_the_server_hears_anything():
+    """The client library takes a socket for safe, whatever the server offers."""
+    path = os.path.abspath("sock")
+    with FakeServer(asking_for_key(b"caching_sha2_password"), path=path) as server:
+        for options in ("&tls=on", "&tls=on&tls-verify=no"):
+            program = ask_at(path, options)
+            equal((program.code, server.heard), (CONFIG, b""))
+            contains(program.said(), "name a port")
+        option_file(f"[client]\nsocket={path}\n")
+        program = run("-u", f"mysql://app:{SECRET}@localhost/db?tls=on", "status", env={"HOME": os.getcwd()})
+        equal((program.code, server.heard), (CONFIG, b""))
+        ask_at(path)
+        true(server.heard, "the twin: without TLS the server hears the user")
+
+
 @case
 def nor_is_it_encrypted_for_a_server_that_sends_a_key():
     for plugin in (b"caching_sha2_password", b"sha256_password"):

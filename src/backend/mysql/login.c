@@ -281,6 +281,14 @@ static int fail_without_tls(struct sb_sql_failure *failure)
                         "MySQL: TLS was asked for and the server does not offer it");
 }
 
+/* The library takes a socket for safe: it would tell the password to a server without TLS. */
+static int refuse_tls_on_socket(struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "MySQL: TLS was asked for, and Simba uses none on a socket of the host: "
+                        "leave the tls options out, or name a port (localhost:3306)");
+}
+
 static int fail_without_greeting(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
@@ -361,7 +369,8 @@ static int log_in_with(struct sb_mysql_connection *c, size_t host,
     if (c->mysql == NULL || !set_options(c->mysql) ||
         !restrict_login(c->mysql, a, is_local(&target)))
         return sb_mysql_fail_memory(failure);
-    code = set_tls(c->mysql, a, &failure->error);
+    code = needs_tls(c) && is_local(&target) ? refuse_tls_on_socket(&failure->error)
+                                             : set_tls(c->mysql, a, &failure->error);
     if (code != SIMBA_OK) {
         failure->remedy = SB_SQL_GIVE_UP;
         return code;
