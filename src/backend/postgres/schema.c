@@ -44,12 +44,20 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
     " pg_catalog.pg_attribute x WHERE x.attrelid" IS "c.oid AND x.attname::pg_catalog.text" IS     \
     "w.name AND x.attnum OPERATOR(pg_catalog.>) 0 AND NOT x.attisdropped) LIMIT 1)"
 
+/* The first name whose type is neither varchar nor text; NULL: none is. A char(n) comes back with
+ * spaces behind it, so an owner would not know itself. */
+#define UNFIT_COLUMN                                                                               \
+    "(SELECT x.attname FROM pg_catalog.pg_attribute x WHERE x.attrelid" IS "c.oid"                 \
+    " AND (x.attname" IS "'mutex' OR x.attname" IS "'owner_id') AND NOT (x.atttypid" IS            \
+    "'pg_catalog.varchar'::pg_catalog.regtype OR x.atttypid" IS                                    \
+    "'pg_catalog.text'::pg_catalog.regtype) LIMIT 1)"
+
 /* A type's modifier is its width and 4; -1: without a limit. */
 static const char find_table[] =
     "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, o.rolsuper OR o.rolname" IS "current_user"
     " OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner,"
     " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4, "
-    "c.relpersistence, " MISSING_COLUMN " FROM pg_catalog.pg_class c"
+    "c.relpersistence, " MISSING_COLUMN ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
     " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
     " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
@@ -78,6 +86,7 @@ struct look {
     long mutex_width; /* of the columns; not more than 0: without a limit */
     long owner_id_width;
     char missing[OWNER_MAX]; /* a column; empty: none */
+    char unfit[OWNER_MAX];   /* a column of another type; empty: none */
     char persistence;        /* 'p': for all and for good, 't': temporary, 'u': unlogged */
     char other[SB_POSTGRES_TABLE_MAX]; /* the schema of another table; empty: there is none */
 };
@@ -107,6 +116,7 @@ static void take_table(struct look *look, const PGresult *result)
     look->owner_id_width = strtol(PQgetvalue(result, 0, 4), NULL, 10);
     look->persistence = PQgetvalue(result, 0, 5)[0];
     sb_text_copy(look->missing, sizeof look->missing, PQgetvalue(result, 0, 6));
+    sb_text_copy(look->unfit, sizeof look->unfit, PQgetvalue(result, 0, 7));
 }
 
 static int take_look(void *user, size_t index, const PGresult *result)
@@ -139,7 +149,7 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
     sb_postgres_exchange_send_text(&exchange, find_path, NULL,
                                    (struct sb_postgres_shape){2, SB_POSTGRES_ROW});
     sb_postgres_exchange_send_text(&exchange, find_table, NULL,
-                                   (struct sb_postgres_shape){7, SB_POSTGRES_ROW_OR_NONE});
+                                   (struct sb_postgres_shape){8, SB_POSTGRES_ROW_OR_NONE});
     sb_postgres_exchange_send_text(&exchange, find_other, NULL,
                                    (struct sb_postgres_shape){1, SB_POSTGRES_ROW_OR_NONE});
     return sb_postgres_exchange_end(&exchange, failure);
@@ -210,6 +220,12 @@ static int check(struct sb_postgres_connection *c, const struct look *look,
                             "PostgreSQL: the table %s has no column %s: rename a table that is not "
                             "Simba's, and run simba init",
                             look->table, look->missing);
+    if (look->unfit[0] != '\0')
+        return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "PostgreSQL: the column %s of the table %s is neither varchar nor "
+                            "text; run: ALTER TABLE %s ALTER COLUMN %s TYPE varchar(%d)",
+                            look->unfit, look->table, look->table, look->unfit,
+                            strcmp(look->unfit, "mutex") == 0 ? 66 : SIMBA_ID_MAX);
     return SIMBA_OK;
 }
 

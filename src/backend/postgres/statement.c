@@ -52,7 +52,8 @@
     " version = least(version, " LAST_BUT_ONE ")" OP("+") "1"
 
 #define IS_MUTEX "mutex" OP("=") "$1"
-#define IS_OWNER "owner_id" OP("=") "$2"
+/* By its bytes: the column's collation may take two ids for one. */
+#define IS_OWNER "owner_id COLLATE pg_catalog.\"C\"" OP("=") "$2"
 #define HAS_NEXT_VERSION "version" OP("<") VERSION_MAX
 #define MAY_ACQUIRE                                                                                \
     IS_MUTEX " AND (transition_at" OP("<") NOW " OR " IS_OWNER ") AND " HAS_NEXT_VERSION
