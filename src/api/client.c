@@ -1,13 +1,16 @@
 /*
- * client.c - opens and closes a client, and checks the times that it is given.
+ * client.c - opens and closes a client, and checks the times that it is given. Owns the count of
+ * the objects made from a client; must not know what they do.
  */
 #include "api/client.h"
 
-#include "api/scheme.h"
+#include "backend/module.h"
 #include "backend/registry.h"
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "base/url.h"
 
 #include <stddef.h>
@@ -21,7 +24,6 @@
 #define DEFAULT_STOP_TIMEOUT_MS 10000
 #define DEFAULT_DISPATCHER_THREADS 4
 #define DISPATCHER_THREADS_MAX 1024
-#define URL_MAX 8192                                 /* bytes, more than a URL may have */
 #define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
 
 /* ---- Times ----------------------------------------------------------------------------------- */
@@ -60,7 +62,8 @@ static int check_range(const char *name, int64_t value_ms, int64_t least_ms,
                         simba_duration_format(least_ms, least, sizeof least));
 }
 
-int sb_client_check_lease(int64_t ttl_ms, int64_t transition_ms, struct simba_error *error)
+/* Whether a lease of these two parts can be kept. */
+static int check_lease(int64_t ttl_ms, int64_t transition_ms, struct simba_error *error)
 {
     char ttl[32];
     char transition[32];
@@ -85,7 +88,7 @@ int sb_client_check_lease(int64_t ttl_ms, int64_t transition_ms, struct simba_er
 
 static int check_timing(const struct sb_timing *t, struct simba_error *error)
 {
-    int code = sb_client_check_lease(t->ttl_ms, t->transition_ms, error);
+    int code = check_lease(t->ttl_ms, t->transition_ms, error);
 
     if (code == SIMBA_OK)
         code = check_range("initial-delay", t->initial_delay_ms, 0, error);
@@ -138,18 +141,65 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
     return code;
 }
 
-/* ---- Opening and closing --------------------------------------------------------------------- */
+/* ---- The store of a URL ---------------------------------------------------------------------- */
 
-static int check_options(const struct simba_client_options *options, struct simba_error *error)
+/* What follows the ':' of a URL. */
+static const char *slashes(const char *scheme)
 {
-    if (options->dispatcher_threads < 1 || options->dispatcher_threads > DISPATCHER_THREADS_MAX)
-        return sb_error_set(error, SIMBA_EINVAL, "dispatcher_threads is %d; it must be 1 to %d",
-                            options->dispatcher_threads, DISPATCHER_THREADS_MAX);
-    if ((int)options->log_level < SIMBA_LOG_NONE || options->log_level > SIMBA_LOG_DEBUG)
-        return sb_error_set(error, SIMBA_EINVAL, "there is no log level %d",
-                            (int)options->log_level);
-    return SIMBA_OK;
+    return strcmp(scheme, "sqlite") == 0 || strcmp(scheme, "memory") == 0 ? "" : "//";
 }
+
+/* What may follow it behind a '+'. */
+static const char *forms(const char *scheme)
+{
+    return strcmp(scheme, "redis") == 0 ? " (also redis+unix:, +sentinel://, +cluster://)" : "";
+}
+
+int sb_client_fail_scheme(const char *scheme, struct simba_error *error)
+{
+    struct sb_near near = {"", 0};
+    char list[256];
+    struct sb_text text;
+    const char *known;
+
+    if (strcmp(scheme, "jdbc") == 0) /* "jdbc:mysql://..." is what the JVM's drivers take */
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "leave out 'jdbc:', and write the user and the password as options: "
+                            "mysql://HOST/DATABASE?user=USER&password-file=PATH");
+    sb_text_init(&text, list, sizeof list);
+    for (size_t i = 0; (known = sb_module_scheme(i)) != NULL; i++) {
+        sb_text_add(&text, "%s%s:%s%s", i > 0 ? ", " : "", known, slashes(known), forms(known));
+        sb_near_offer(&near, scheme, known);
+    }
+    if (near.name[0] == '\0')
+        return sb_error_set(
+            error, SIMBA_ECONFIG,
+            "no store is known for URLs that begin with '%.30s:'; this build has %s", scheme, list);
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "no store is known for URLs that begin with '%.30s:'; did you mean %s:%s? "
+                        "This build has %s",
+                        scheme, near.name, slashes(near.name), list);
+}
+
+static int find_backend(const struct simba_client_options *options, const simba_url *url,
+                        const struct simba_backend_ops **ret_ops, struct simba_error *error)
+{
+    const struct simba_backend_ops *ops = options->backend;
+    int code = SIMBA_OK;
+
+    if (ops == NULL)
+        code = sb_backend_find(simba_url_scheme(url), &ops, error);
+    if (code != SIMBA_OK)
+        return code;
+    if (ops == NULL)
+        return sb_client_fail_scheme(simba_url_scheme(url), error);
+    code = sb_backend_check(ops, error);
+    if (code == SIMBA_OK)
+        *ret_ops = ops;
+    return code;
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static int read_options(const struct simba_client_options *given,
                         struct simba_client_options *ret_options, struct simba_error *error)
@@ -166,25 +216,14 @@ static int read_options(const struct simba_client_options *given,
         return code;
     if (ret_options->dispatcher_threads == 0)
         ret_options->dispatcher_threads = DEFAULT_DISPATCHER_THREADS;
-    return check_options(ret_options, error);
-}
-
-static int find_backend(const struct simba_client_options *options, const simba_url *url,
-                        const struct simba_backend_ops **ret_ops, struct simba_error *error)
-{
-    const struct simba_backend_ops *ops = options->backend;
-    int code = SIMBA_OK;
-
-    if (ops == NULL)
-        code = sb_backend_find(simba_url_scheme(url), &ops, error);
-    if (code != SIMBA_OK)
-        return code;
-    if (ops == NULL)
-        return sb_scheme_fail(simba_url_scheme(url), error);
-    code = sb_backend_check(ops, error);
-    if (code == SIMBA_OK)
-        *ret_ops = ops;
-    return code;
+    if (ret_options->dispatcher_threads < 1 ||
+        ret_options->dispatcher_threads > DISPATCHER_THREADS_MAX)
+        return sb_error_set(error, SIMBA_EINVAL, "dispatcher_threads is %d; it must be 1 to %d",
+                            ret_options->dispatcher_threads, DISPATCHER_THREADS_MAX);
+    if ((int)ret_options->log_level < SIMBA_LOG_NONE || ret_options->log_level > SIMBA_LOG_DEBUG)
+        return sb_error_set(error, SIMBA_EINVAL, "there is no log level %d",
+                            (int)ret_options->log_level);
+    return SIMBA_OK;
 }
 
 static int open_engine(const struct simba_client_options *options, simba_url *url,
@@ -249,19 +288,19 @@ static int open_client(const struct simba_client_options *options, simba_url *ur
 static int open_settled(const struct simba_client_options *options, const char *url_text,
                         simba_client **ret_client, struct simba_error *error)
 {
-    char *settled = sb_alloc(URL_MAX);
+    char *settled = sb_alloc(SB_CLIENT_URL_MAX);
     simba_url *url = NULL;
     int code;
 
     if (settled == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    code = sb_url_settle(url_text, settled, URL_MAX, error);
+    code = sb_url_settle(url_text, settled, SB_CLIENT_URL_MAX, error);
     if (code == SIMBA_OK)
         code = sb_url_parse(settled, &url, error);
     if (code == SIMBA_OK)
         code = open_client(options, url, settled, ret_client, error);
     sb_url_free(url);
-    explicit_bzero(settled, URL_MAX);
+    explicit_bzero(settled, SB_CLIENT_URL_MAX);
     sb_free(settled);
     return code;
 }
@@ -288,7 +327,7 @@ int simba_client_open(const char *url_text, const struct simba_client_options *g
 
 int simba_client_close(simba_client *client, struct simba_error *error)
 {
-    size_t handles;
+    size_t objects;
     int code;
 
     if (client == NULL)
@@ -298,10 +337,10 @@ int simba_client_close(simba_client *client, struct simba_error *error)
         return code;
     if (sb_dispatcher_is_on_any())
         return sb_error_set(error, SIMBA_EMISUSE, "a client cannot be closed from a callback");
-    handles = atomic_load(&client->handles);
-    if (handles > 0)
+    objects = atomic_load(&client->objects);
+    if (objects > 0)
         return sb_error_set(error, SIMBA_EBUSY,
-                            "%zu objects of this client are still open; close them first", handles);
+                            "%zu objects of this client are still open; close them first", objects);
     if (!sb_engine_settle(client->engine))
         return sb_error_set(
             error, SIMBA_EBUSY,
@@ -340,23 +379,14 @@ int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
 
 /* ---- For the objects made from a client ------------------------------------------------------ */
 
-void sb_client_remember(simba_client *client)
+void sb_client_add_object(simba_client *client)
 {
-    atomic_fetch_add(&client->handles, 1);
+    atomic_fetch_add(&client->objects, 1);
 }
 
-void sb_client_forget(simba_client *client)
+void sb_client_remove_object(simba_client *client)
 {
-    atomic_fetch_sub(&client->handles, 1);
-}
-
-static int make_id(simba_client *client, char id[SIMBA_ID_MAX + 1], struct simba_error *error)
-{
-    int code = client->id_generator(client->id_user, id);
-
-    if (code != SIMBA_OK)
-        return sb_error_set(error, code, "the id generator failed: %s", simba_strerror(code));
-    return SIMBA_OK;
+    atomic_fetch_sub(&client->objects, 1);
 }
 
 int sb_client_contender(simba_client *client, const struct sb_service_config *config,
@@ -367,9 +397,12 @@ int sb_client_contender(simba_client *client, const struct sb_service_config *co
     char id[SIMBA_ID_MAX + 1];
     int code = simba_mutex_validate(config->mutex, error);
 
+    SB_CHECK(config->calls.gone != NULL, "an object is freed with its service");
     if (code == SIMBA_OK && config->id == NULL) {
-        code = make_id(client, id, error);
         full.id = id;
+        code = client->id_generator(client->id_user, id);
+        if (code != SIMBA_OK)
+            return sb_error_set(error, code, "the id generator failed: %s", simba_strerror(code));
     }
     if (code == SIMBA_OK)
         code = simba_id_validate(full.id, error);
@@ -378,10 +411,15 @@ int sb_client_contender(simba_client *client, const struct sb_service_config *co
     if (config->transition_ms == SIMBA_UNSET)
         full.transition_ms = timing->transition_ms;
     if (code == SIMBA_OK)
-        code = sb_client_check_lease(full.ttl_ms, full.transition_ms, error);
+        code = check_lease(full.ttl_ms, full.transition_ms, error);
     if (code == SIMBA_OK)
         code = sb_service_create(client->engine, &full, ret_service, error);
     if (code == SIMBA_OK)
-        sb_client_remember(client);
+        sb_client_add_object(client);
     return code;
+}
+
+void simba_client_cleanup(simba_client **client)
+{
+    simba_client_close(*client, NULL);
 }

@@ -9,27 +9,30 @@
 
 #include <stdatomic.h>
 
+#define SB_CLIENT_URL_MAX 8192 /* bytes, more than a URL may have */
+
 struct simba_client {
     struct sb_engine *engine;
     simba_id_generator *id_generator;
     void *id_user;
-    _Atomic size_t handles; /* made from this client and not closed */
+    _Atomic size_t objects; /* made from this client and not closed */
 };
 
 /* What every URL takes behind the '?', on whatever store. */
 extern const struct sb_url_option sb_client_url_options[];
 
-/* Checks the names and times, makes an id where config->id is NULL, and creates the service of a
- * contender. Counts as a handle until sb_client_forget. */
+/* Checks the names and times, makes an id if config->id is NULL, and creates the service of a
+ * contender. Counts as an object until sb_client_remove_object. */
 int sb_client_contender(simba_client *client, const struct sb_service_config *config,
                         struct sb_service **ret_service, struct simba_error *error);
 
-/* The second before the service is closed: that keeps the engine, and the close of the client waits
- * for it. */
-void sb_client_remember(simba_client *client);
-void sb_client_forget(simba_client *client);
+/* Remove before the service is closed: that keeps the engine, and the close of the client waits for
+ * it. */
+void sb_client_add_object(simba_client *client);
+void sb_client_remove_object(simba_client *client);
 
-/* Whether a lease of these two parts can be kept. */
-int sb_client_check_lease(int64_t ttl_ms, int64_t transition_ms, struct simba_error *error);
+/* Says that no store serves the scheme, what stores this build has, and which one may have been
+ * meant. Loads nothing. Returns SIMBA_ECONFIG. */
+int sb_client_fail_scheme(const char *scheme, struct simba_error *error);
 
 #endif

@@ -1,12 +1,14 @@
 /*
- * config.c - configuration files: reads them, and opens clients from them.
+ * config.c - configuration files: reads them, writes the URL that says the same as the one section
+ * that is enabled, and opens clients from them.
  */
+#include "api/client.h"
 #include "api/config.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/trusted_file.h"
-#include "base/url.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,20 +20,174 @@
 
 #define FILE_MAX ((size_t)64 * 1024) /* bytes */
 
+/* ---- The one that is enabled ----------------------------------------------------------------- */
+
+static int fail_two(const struct sb_section *first, const struct sb_section *second,
+                    struct simba_error *error)
+{
+    char first_key[SB_CONFIG_KEY_MAX];
+    char second_key[SB_CONFIG_KEY_MAX];
+    bool is_root =
+        first->url_entry != NULL && strchr(sb_section_key(first, first_key), '.') == NULL;
+
+    return sb_config_fail(second->config, second->first->key_place, error,
+                          "two stores are enabled, %s and %s: set enabled to false in one",
+                          is_root ? first->url_entry->key : sb_section_key(first, first_key),
+                          sb_section_key(second, second_key));
+}
+
+static int fail_no_url(const struct sb_section *section, struct simba_error *error)
+{
+    const char *example = section->kind->example;
+    char key[SB_CONFIG_KEY_MAX];
+
+    return sb_config_fail(section->config, section->first->key_place, error, "%s has no url%s%s",
+                          sb_section_key(section, key),
+                          example != NULL ? "; write one such as " : "",
+                          example != NULL ? example : "");
+}
+
+static int choose(const struct sb_config *config, struct sb_sections *all,
+                  struct sb_section **ret_section, struct simba_error *error)
+{
+    struct sb_section *sections = all->list;
+    struct sb_section *chosen = NULL;
+    struct simba_error disabled;
+
+    if (!sections[0].enabled) {
+        sb_config_fail_value(config, sections[0].enabled_entry, &disabled,
+                             "this is false, so that no store is enabled");
+        return sb_error_set(error, SIMBA_EDISABLED, "%s", disabled.text);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (sections[i].first == NULL || !sections[i].enabled)
+            continue;
+        if (chosen != NULL)
+            return fail_two(chosen, &sections[i], error);
+        chosen = &sections[i];
+    }
+    if (chosen == NULL)
+        return sb_config_fail(config, (struct sb_config_place){1, 1}, error,
+                              "no store is enabled: write simba.url, or simba.jdbc, simba.redis or "
+                              "simba.zookeeper with a url");
+    if (chosen->url == NULL)
+        return fail_no_url(chosen, error);
+    *ret_section = chosen;
+    return SIMBA_OK;
+}
+
+/* ---- The URL --------------------------------------------------------------------------------- */
+
+/* What stands before the '?'. */
+static void add_place(struct sb_text *out, const struct sb_section *section)
+{
+    const char *text = section->url_entry->value;
+    size_t scheme = strcspn(text, ":") + 1;
+    size_t length = strcspn(text, "?");
+
+    sb_text_add(out, "%.*s", (int)scheme, text);
+    if (section->config->folder != NULL && sb_section_is_below_folder(section)) {
+        sb_url_add_encoded(out, section->config->folder);
+        sb_text_add(out, "/");
+    }
+    sb_text_add(out, "%.*s", (int)(length - scheme), text + scheme);
+}
+
+static void add_option(struct sb_text *out, const struct sb_section *section, const char *name,
+                       const char *value, const char **delimiter)
+{
+    sb_text_add(out, "%s", *delimiter);
+    *delimiter = "&";
+    sb_config_add_option(out, section->config, sb_config_find_option(section->ops, name), name,
+                         value);
+}
+
+static void add_options(struct sb_text *out, const struct sb_section *section)
+{
+    const struct sb_config *config = section->config;
+    const char *delimiter = "?";
+
+    for (size_t i = 0; i < sb_url_param_count(section->url); i++)
+        add_option(out, section, sb_url_param_name(section->url, i),
+                   sb_url_param_value(section->url, i), &delimiter);
+    for (size_t i = 0; i < config->count; i++) {
+        const char *name = sb_section_option_name(section, &config->entries[i]);
+
+        if (name != NULL)
+            add_option(out, section, name, config->entries[i].value, &delimiter);
+    }
+}
+
+static void free_url(char *url)
+{
+    if (url != NULL)
+        explicit_bzero(url, strlen(url));
+    sb_free(url);
+}
+
+/* Options make a URL longer, and can be too many: so the whole is read once more. */
+static int compose(const struct sb_section *section, char **ret_url, struct simba_error *error)
+{
+    char *text = sb_alloc(SB_CLIENT_URL_MAX);
+    simba_url *whole = NULL;
+    struct simba_error why;
+    struct sb_text out;
+    int code;
+
+    if (text == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    sb_text_init(&out, text, SB_CLIENT_URL_MAX);
+    add_place(&out, section);
+    add_options(&out, section);
+    code = sb_url_parse(text, &whole, &why);
+    sb_url_free(whole);
+    if (code == SIMBA_OK) {
+        *ret_url = text;
+        return SIMBA_OK;
+    }
+    free_url(text);
+    return sb_config_fail_value(section->config, section->url_entry, error, why.text);
+}
+
+/* The one store that is enabled. */
+struct store {
+    char *url;                            /* to be given to free_url */
+    bool holds_secret;                    /* a password stands in the configuration itself */
+    char origin[SIMBA_CONFIG_ORIGIN_MAX]; /* where its url stands: "name:line:column: key" */
+};
+
+static int to_url(const struct sb_config *config, struct store *ret_store,
+                  struct simba_error *error)
+{
+    struct sb_sections sections;
+    bool holds_secret = false;
+    struct sb_section *chosen = NULL;
+    char *url = NULL;
+    int code = sb_sections_read(config, &sections, error);
+
+    if (code == SIMBA_OK)
+        code = choose(config, &sections, &chosen, error);
+    if (code == SIMBA_OK)
+        code = compose(chosen, &url, error);
+    for (size_t i = 0; i < sections.count; i++) {
+        holds_secret = holds_secret || sections.list[i].holds_secret;
+        sb_url_free(sections.list[i].url);
+    }
+    if (code != SIMBA_OK)
+        return code;
+    ret_store->url = url;
+    ret_store->holds_secret = holds_secret;
+    sb_config_write_origin(config, chosen->url_entry, ret_store->origin);
+    return SIMBA_OK;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
 struct file {
     char *text;
     size_t size;
     mode_t mode; /* 0: a pipe */
 };
-
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-static int fail_read(const char *path, struct simba_error *error)
-{
-    return sb_error_set_backend(error, SIMBA_ECONFIG, errno,
-                                "the configuration file %s cannot be read: %s", path,
-                                strerror(errno));
-}
 
 static void clear_file(struct file *file)
 {
@@ -45,24 +201,21 @@ static int read_text(int fd, const char *path, struct file *file, struct simba_e
 {
     ssize_t got = 1;
 
+    file->text = sb_alloc(FILE_MAX + 1);
+    if (file->text == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
     while (got != 0 && file->size <= FILE_MAX) {
         got = read(fd, file->text + file->size, FILE_MAX + 1 - file->size);
         if (got < 0 && errno != EINTR)
-            return fail_read(path, error);
+            return sb_error_set_backend(error, SIMBA_ECONFIG, errno,
+                                        "the configuration file %s cannot be read: %s", path,
+                                        strerror(errno));
         file->size += got > 0 ? (size_t)got : 0;
     }
     if (file->size > FILE_MAX)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "the configuration file %s has more than %zu bytes", path, FILE_MAX);
     return SIMBA_OK;
-}
-
-static int read_open_file(int fd, const char *path, struct file *file, struct simba_error *error)
-{
-    file->text = sb_alloc(FILE_MAX + 1);
-    if (file->text == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    return read_text(fd, path, file, error);
 }
 
 static int open_file(const char *path, int *ret_fd, struct stat *ret_status,
@@ -92,7 +245,7 @@ static int read_file(const char *path, struct file *ret_file, struct simba_error
     if (code != SIMBA_OK)
         return code;
     file.mode = S_ISREG(status.st_mode) ? status.st_mode : 0;
-    code = read_open_file(fd, path, &file, error);
+    code = read_text(fd, path, &file, error);
     close(fd);
     if (code == SIMBA_OK)
         *ret_file = file;
@@ -104,13 +257,13 @@ static int read_file(const char *path, struct file *ret_file, struct simba_error
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static int translate(struct sb_config *config, const char *text, size_t size,
-                     struct sb_config_store *ret_store, struct simba_error *error)
+                     struct store *ret_store, struct simba_error *error)
 {
     int code = sb_config_load(config, text, size, error);
 
     if (code != SIMBA_OK)
         return code;
-    code = sb_config_to_url(config, ret_store, error);
+    code = to_url(config, ret_store, error);
     sb_config_clear(config);
     return code;
 }
@@ -147,7 +300,7 @@ int simba_config_parse(const char *text, size_t size, const char *name, char **r
                        struct simba_error *error)
 {
     struct sb_config config = {.name = name};
-    struct sb_config_store store;
+    struct store store;
     int code;
 
     if (text == NULL || name == NULL || ret_url == NULL)
@@ -160,11 +313,11 @@ int simba_config_parse(const char *text, size_t size, const char *name, char **r
 }
 
 static int read_config(const char *path, bool tries_secrets,
-                       const struct simba_client_options *options,
-                       struct sb_config_store *ret_store, struct simba_error *error)
+                       const struct simba_client_options *options, struct store *ret_store,
+                       struct simba_error *error)
 {
     struct sb_config config = {.name = path, .tries_secrets = tries_secrets};
-    struct sb_config_store store = {.url = NULL};
+    struct store store = {.url = NULL};
     struct file file = {.text = NULL};
     char folder[PATH_MAX];
     int code = read_file(path, &file, error);
@@ -179,14 +332,14 @@ static int read_config(const char *path, bool tries_secrets,
     if (code == SIMBA_OK)
         *ret_store = store;
     else
-        sb_config_free_url(store.url);
+        free_url(store.url);
     return code;
 }
 
 int simba_config_read(const char *path, const struct simba_client_options *options, char **ret_url,
                       struct simba_error *error)
 {
-    struct sb_config_store store;
+    struct store store;
     int code;
 
     if (path == NULL || ret_url == NULL)
@@ -200,7 +353,7 @@ int simba_config_read(const char *path, const struct simba_client_options *optio
 int simba_config_check(const char *path, const struct simba_client_options *options, char **ret_url,
                        char ret_origin[SIMBA_CONFIG_ORIGIN_MAX], struct simba_error *error)
 {
-    struct sb_config_store store;
+    struct store store;
     int code;
 
     if (path == NULL || ret_url == NULL || ret_origin == NULL)
@@ -214,20 +367,12 @@ int simba_config_check(const char *path, const struct simba_client_options *opti
     return SIMBA_OK;
 }
 
-/* Puts the origin before the sentence, where the error is one of the configuration. */
-static void name_origin(const char *origin, struct simba_error *error)
-{
-    struct simba_error why = *error;
-
-    if (simba_error_group(why.code) == SIMBA_GROUP_CONFIG)
-        sb_error_set_backend(error, why.code, why.backend_code, "%s: %s", origin, why.text);
-}
-
 /* What is wrong with the values together shows only when the client is opened. */
 int simba_client_open_config(const char *path, const struct simba_client_options *options,
                              simba_client **ret_client, struct simba_error *error)
 {
-    struct sb_config_store store;
+    struct store store;
+    struct simba_error why;
     int code;
 
     if (path == NULL || ret_client == NULL)
@@ -236,9 +381,13 @@ int simba_client_open_config(const char *path, const struct simba_client_options
     code = read_config(path, true, options, &store, error);
     if (code != SIMBA_OK)
         return code;
-    code = simba_client_open(store.url, options, ret_client, error);
-    sb_config_free_url(store.url);
-    if (code != SIMBA_OK && error != NULL)
-        name_origin(store.origin, error);
+    code = simba_client_open(store.url, options, ret_client, &why);
+    free_url(store.url);
+    if (code == SIMBA_OK)
+        return SIMBA_OK;
+    if (simba_error_group(code) == SIMBA_GROUP_CONFIG)
+        sb_error_set_backend(error, code, why.backend_code, "%s: %s", store.origin, why.text);
+    else if (error != NULL)
+        *error = why;
     return code;
 }

@@ -8,9 +8,10 @@
  *     simba.SECTION.url, .OPTION      what a URL may have behind its '?', user, password
  *     simba.NAME...                   the same for a store that the program registered
  */
-#include "api/config_section.h"
+#include "api/config.h"
 
 #include "backend/registry.h"
+#include "base/check.h"
 #include "base/url_options.h"
 
 #include <string.h>
@@ -61,8 +62,6 @@ static const struct sb_section_kind *split_rest(const struct sb_sections *all, c
     return &all->kinds[0];
 }
 
-/* Which section a key belongs to, and the name within it, "" for the section itself. NULL: to
- * none. */
 const struct sb_section_kind *sb_section_split_key(const struct sb_sections *all, const char *key,
                                                    const char **ret_name)
 {
@@ -71,7 +70,6 @@ const struct sb_section_kind *sb_section_split_key(const struct sb_sections *all
     return rest != NULL && key[strlen(key) - 1] != '.' ? split_rest(all, rest, ret_name) : NULL;
 }
 
-/* The name of a key within the section; NULL: the key is another's. */
 const char *sb_section_name(const struct sb_section *section, const char *key)
 {
     const char *name = NULL;
@@ -164,7 +162,7 @@ const struct simba_backend_option *sb_section_find_option(const struct sb_sectio
     return search.found;
 }
 
-/* ---- Keys that nobody knows ------------------------------------------------------------------ */
+/* ---- Unknown keys ---------------------------------------------------------------------------- */
 
 struct offer {
     struct sb_near near;
@@ -179,14 +177,6 @@ static bool offer_options(const struct simba_backend_ops *ops, void *argument)
     return false;
 }
 
-/* "simba.redos.url": the section is what is misspelt. */
-static void offer_sections(const struct sb_sections *all, struct offer *offer)
-{
-    for (size_t i = 1; i < all->count; i++)
-        sb_near_offer_part(&offer->near, offer->name, strcspn(offer->name, "."),
-                           all->kinds[i].name);
-}
-
 int sb_section_fail_unknown(const struct sb_section *section, const struct sb_config_entry *entry,
                             const char *name, struct simba_error *error)
 {
@@ -198,8 +188,8 @@ int sb_section_fail_unknown(const struct sb_section *section, const struct sb_co
     offer_options(section->ops, &offer);
     if (section->ops == NULL)
         for_each_backend(section, offer_options, &offer);
-    if (sb_section_is_root(section))
-        offer_sections(section->all, &offer);
+    for (size_t i = 1; sb_section_is_root(section) && i < section->all->count; i++)
+        sb_near_offer_part(&offer.near, name, strcspn(name, "."), section->all->kinds[i].name);
     if (offer.near.name[0] == '\0' && sb_section_is_root(section))
         return sb_config_fail(section->config, entry->key_place, error,
                               "unknown key '%s'; the store is named by simba.url, or by the url of "
@@ -255,23 +245,19 @@ static bool has_section(const struct sb_sections *all, const char *name)
     return true;
 }
 
-static void add_registered(struct sb_sections *all)
+void sb_sections_init(struct sb_sections *all)
 {
     const struct simba_backend_ops *ops[SB_SECTION_MAX];
-    size_t count = sb_backend_registered(ops, SB_SECTION_MAX - all->count);
+    size_t count = sb_backend_registered(ops, SB_SECTION_MAX - OWN_KINDS);
 
+    all->count = OWN_KINDS;
+    memcpy(all->kinds, own_kinds, sizeof own_kinds);
     for (size_t i = 0; i < count; i++) {
         struct sb_section_kind *kind = &all->kinds[all->count];
 
+        SB_CHECK(all->count < SB_SECTION_MAX, "there is room for a section of each backend");
         *kind = (struct sb_section_kind){.ops = ops[i]};
         if (sb_config_append_key(kind->name, ops[i]->name) && has_section(all, kind->name))
             all->count++;
     }
-}
-
-void sb_sections_init(struct sb_sections *all)
-{
-    all->count = OWN_KINDS;
-    memcpy(all->kinds, own_kinds, sizeof own_kinds);
-    add_registered(all);
 }

@@ -1,16 +1,99 @@
 /*
- * config_option.c - the options that a configuration may have: their names, their types, and how
- * their values are written in a URL. Those of a store are what its backend declares.
+ * config_option.c - the entries of a configuration and the options that they may be: keys, names,
+ * types, how a value is written in a URL, and how a sentence names an entry. The options of a store
+ * are what its backend declares.
  */
 #include "api/client.h"
 #include "api/config.h"
 
+#include "base/alloc.h"
+#include "base/error.h"
 #include "base/url.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#define NAME_SHOWN_MAX 80 /* bytes of a path, so that there is room for the sentence */
+
 const struct simba_backend_option sb_config_any_option = {"", SIMBA_OPTION_TEXT, NULL};
+
+/* ---- Entries --------------------------------------------------------------------------------- */
+
+/* The end of a path says more than its beginning. */
+static const char *short_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > NAME_SHOWN_MAX ? name + length - NAME_SHOWN_MAX : name;
+}
+
+int sb_config_fail(const struct sb_config *config, struct sb_config_place place,
+                   struct simba_error *error, const char *format, ...)
+{
+    struct simba_error why;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(why.text, sizeof why.text, format, arguments);
+    va_end(arguments);
+    return sb_error_set(error, SIMBA_ECONFIG, "%s:%zu:%zu: %s", short_name(config->name),
+                        place.line, place.column, why.text);
+}
+
+int sb_config_fail_value(const struct sb_config *config, const struct sb_config_entry *entry,
+                         struct simba_error *error, const char *sentence)
+{
+    return sb_config_fail(config, entry->value_place, error, "%s: %s", entry->key, sentence);
+}
+
+void sb_config_write_origin(const struct sb_config *config, const struct sb_config_entry *entry,
+                            char buffer[SIMBA_CONFIG_ORIGIN_MAX])
+{
+    struct sb_text text;
+
+    sb_text_init(&text, buffer, SIMBA_CONFIG_ORIGIN_MAX);
+    sb_text_add(&text, "%s:%zu:%zu: %s", short_name(config->name), entry->value_place.line,
+                entry->value_place.column, entry->key);
+}
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+bool sb_config_append_key(char path[SB_CONFIG_KEY_MAX], const char *key)
+{
+    size_t length = strlen(path);
+
+    if (length > 0)
+        path[length++] = '.';
+    for (size_t i = 0; key[i] != '\0'; i++) {
+        if (length + 3 > SB_CONFIG_KEY_MAX)
+            return false;
+        if (is_upper(key[i]) && i > 0 && !is_upper(key[i - 1]) && strchr(".-_", key[i - 1]) == NULL)
+            path[length++] = '-';
+        path[length++] = key[i] == '_' ? '-' : is_upper(key[i]) ? (char)(key[i] + 32) : key[i];
+    }
+    path[length] = '\0';
+    return true;
+}
+
+void sb_config_clear(struct sb_config *config)
+{
+    for (size_t i = 0; i < config->count; i++) {
+        char *value = config->entries[i].value;
+
+        if (value != NULL)
+            explicit_bzero(value, strlen(value));
+        sb_free(value);
+    }
+    sb_free(config->entries);
+    config->entries = NULL;
+    config->count = 0;
+    config->capacity = 0;
+}
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -35,40 +118,23 @@ bool sb_config_read_switch(const char *text, bool *ret_on)
     return true;
 }
 
-static int check_duration(const struct sb_config *config, const struct sb_config_entry *entry,
-                          struct simba_error *error)
-{
-    struct simba_error why;
-    int64_t ms;
-
-    if (simba_duration_parse(entry->value, &ms, &why) == SIMBA_OK)
-        return SIMBA_OK;
-    return sb_config_fail_value(config, entry, error, why.text);
-}
-
-static int check_choice(const struct sb_config *config, const struct sb_config_entry *entry,
-                        const char *words, struct simba_error *error)
-{
-    if (sb_url_find_word(words, entry->value) >= 0)
-        return SIMBA_OK;
-    return sb_config_fail(config, entry->value_place, error, "%s: this is none of: %s", entry->key,
-                          words);
-}
-
 int sb_config_check_type(const struct sb_config *config, const struct sb_config_entry *entry,
                          const struct simba_backend_option *option, const char *name,
                          struct simba_error *error)
 {
+    struct simba_error why;
     int64_t ends[2];
     int64_t number;
-    bool ignored;
+    bool on;
 
     if (sb_config_is_path(option, name) && strncmp(entry->value, "~/", 2) == 0)
         return sb_config_fail_value(config, entry, error,
                                     "a shell knows '~', but not this file; write the path in full");
     switch (option->type) {
     case SIMBA_OPTION_DURATION:
-        return check_duration(config, entry, error);
+        return simba_duration_parse(entry->value, &number, &why) == SIMBA_OK
+                   ? SIMBA_OK
+                   : sb_config_fail_value(config, entry, error, why.text);
     case SIMBA_OPTION_RANGE:
         return sb_url_read_range(entry->value, ends)
                    ? SIMBA_OK
@@ -79,11 +145,14 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
                    ? SIMBA_OK
                    : sb_config_fail_value(config, entry, error, "this is no number");
     case SIMBA_OPTION_SWITCH:
-        return sb_config_read_switch(entry->value, &ignored)
+        return sb_config_read_switch(entry->value, &on)
                    ? SIMBA_OK
                    : sb_config_fail_value(config, entry, error, "this is neither true nor false");
     case SIMBA_OPTION_CHOICE:
-        return check_choice(config, entry, option->words, error);
+        return sb_url_find_word(option->words, entry->value) >= 0
+                   ? SIMBA_OK
+                   : sb_config_fail(config, entry->value_place, error, "%s: this is none of: %s",
+                                    entry->key, option->words);
     case SIMBA_OPTION_TEXT:
     case SIMBA_OPTION_PATH:
         break;
@@ -158,16 +227,6 @@ void sb_config_offer_options(struct sb_near *near, const struct simba_backend_op
 
 /* ---- In a URL -------------------------------------------------------------------------------- */
 
-static void add_switch(struct sb_text *out, const struct simba_backend_option *option, bool on)
-{
-    const char *second = strchr(option->words, ' ');
-
-    if (on)
-        sb_text_add(out, "%.*s", (int)(second - option->words), option->words);
-    else
-        sb_text_add(out, "%s", second + 1);
-}
-
 /* A switch is written in the store's own words. */
 void sb_config_add_option(struct sb_text *out, const struct sb_config *config,
                           const struct simba_backend_option *option, const char *name,
@@ -178,7 +237,12 @@ void sb_config_add_option(struct sb_text *out, const struct sb_config *config,
     sb_url_add_encoded(out, name);
     sb_text_add(out, "=");
     if (option->type == SIMBA_OPTION_SWITCH && sb_config_read_switch(value, &on)) {
-        add_switch(out, option, on);
+        size_t first = strcspn(option->words, " ");
+
+        if (on)
+            sb_text_add(out, "%.*s", (int)first, option->words);
+        else
+            sb_text_add(out, "%s", option->words + first + 1);
         return;
     }
     if (config->folder != NULL && sb_config_is_path(option, name) &&

@@ -9,6 +9,7 @@
 #include "api/config.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -33,23 +34,18 @@ static struct sb_config_place place_of(yaml_mark_t mark)
     return (struct sb_config_place){mark.line + 1, mark.column + 1};
 }
 
-/* ---- Events ---------------------------------------------------------------------------------- */
-
-static int fail_syntax(struct reader *r)
-{
-    const yaml_parser_t *parser = &r->parser;
-    struct sb_config_place place = place_of(parser->problem_mark);
-
-    if (parser->error == YAML_MEMORY_ERROR)
-        return sb_error_plain(r->error, SIMBA_ENOMEM);
-    return sb_config_fail(r->config, place, r->error, "this is not YAML: %s",
-                          parser->problem != NULL ? parser->problem : "it cannot be read");
-}
-
 /* The caller deletes the event. */
 static int next_event(struct reader *r, yaml_event_t *event)
 {
-    return yaml_parser_parse(&r->parser, event) == 1 ? SIMBA_OK : fail_syntax(r);
+    const yaml_parser_t *parser = &r->parser;
+
+    if (yaml_parser_parse(&r->parser, event) == 1)
+        return SIMBA_OK;
+    if (parser->error == YAML_MEMORY_ERROR)
+        return sb_error_plain(r->error, SIMBA_ENOMEM);
+    return sb_config_fail(r->config, place_of(parser->problem_mark), r->error,
+                          "this is not YAML: %s",
+                          parser->problem != NULL ? parser->problem : "it cannot be read");
 }
 
 /* Takes one event whose content does not matter, and tells its type. */
@@ -89,8 +85,6 @@ static bool is_text(const yaml_event_t *scalar)
     return tag == NULL || strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
 }
 
-/* ---- Entries --------------------------------------------------------------------------------- */
-
 /* Maps of one name merge where they stand in different maps: one of them has dots in its key. */
 static int check_duplicate(struct reader *r, const struct sb_config_entry *entry)
 {
@@ -112,6 +106,7 @@ static int add_entry(struct reader *r, const struct sb_config_entry *entry)
     struct sb_config *config = r->config;
     int code = check_duplicate(r, entry);
 
+    SB_CHECK(config->count <= config->capacity, "the entries have room");
     if (code != SIMBA_OK)
         return code;
     if (config->count == ENTRIES_MAX)
@@ -158,8 +153,6 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
     return code;
 }
 
-/* ---- Maps ------------------------------------------------------------------------------------ */
-
 static int read_map(struct reader *r, const char *path, size_t depth);
 
 /* Messages quote keys. What looks like none may be a secret: a user who may name the configuration
@@ -180,26 +173,6 @@ static int read_key(struct reader *r, const yaml_event_t *event, struct sb_confi
     return SIMBA_OK;
 }
 
-static int read_content(struct reader *r, struct sb_config_entry *entry, const yaml_event_t *event,
-                        size_t depth)
-{
-    int code;
-
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        return add_value(r, entry, event);
-    case YAML_MAPPING_START_EVENT:
-        entry->is_map = true;
-        code = add_entry(r, entry);
-        return code == SIMBA_OK ? read_map(r, entry->key, depth + 1) : code;
-    case YAML_SEQUENCE_START_EVENT:
-        return sb_config_fail_value(r->config, entry, r->error, "this is a list; it has one value");
-    default:
-        return sb_config_fail_value(r->config, entry, r->error,
-                                    "this is an alias; write the value itself");
-    }
-}
-
 static int read_value(struct reader *r, struct sb_config_entry *entry, size_t depth)
 {
     yaml_event_t event;
@@ -208,7 +181,23 @@ static int read_value(struct reader *r, struct sb_config_entry *entry, size_t de
     if (code != SIMBA_OK)
         return code;
     entry->value_place = place_of(event.start_mark);
-    code = read_content(r, entry, &event, depth);
+    switch (event.type) {
+    case YAML_SCALAR_EVENT:
+        code = add_value(r, entry, &event);
+        break;
+    case YAML_MAPPING_START_EVENT:
+        entry->is_map = true;
+        code = add_entry(r, entry);
+        if (code == SIMBA_OK)
+            code = read_map(r, entry->key, depth + 1);
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        code = sb_config_fail_value(r->config, entry, r->error, "this is a list; it has one value");
+        break;
+    default:
+        code = sb_config_fail_value(r->config, entry, r->error,
+                                    "this is an alias; write the value itself");
+    }
     yaml_event_delete(&event);
     return code;
 }
@@ -247,19 +236,6 @@ static int read_map(struct reader *r, const char *path, size_t depth)
     return code;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------- */
-
-static int expect_end(struct reader *r)
-{
-    struct sb_config_place place;
-    yaml_event_type_t type;
-    int code = skip_to_second(r, &type, &place); /* behind the end of the document */
-
-    if (code == SIMBA_OK && type != YAML_STREAM_END_EVENT)
-        code = sb_config_fail(r->config, place, r->error, "a second document begins here");
-    return code;
-}
-
 /* A text without any content has no document. */
 static int read_document(struct reader *r)
 {
@@ -275,7 +251,11 @@ static int read_document(struct reader *r)
                               "the configuration is no map of keys and values");
     if (code == SIMBA_OK)
         code = read_map(r, "", 1);
-    return code == SIMBA_OK ? expect_end(r) : code;
+    if (code == SIMBA_OK)
+        code = skip_to_second(r, &type, &place); /* behind the end of the document */
+    if (code == SIMBA_OK && type != YAML_STREAM_END_EVENT)
+        code = sb_config_fail(r->config, place, r->error, "a second document begins here");
+    return code;
 }
 
 int sb_config_load(struct sb_config *config, const char *text, size_t size,
@@ -284,6 +264,7 @@ int sb_config_load(struct sb_config *config, const char *text, size_t size,
     struct reader reader = {.config = config, .error = error};
     int code;
 
+    SB_CHECK(config->entries == NULL, "a configuration is loaded once");
     if (yaml_parser_initialize(&reader.parser) != 1)
         return sb_error_plain(error, SIMBA_ENOMEM);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, size);

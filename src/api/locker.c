@@ -6,7 +6,9 @@
  * wake.
  */
 #include "api/client.h"
+
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "core/owner.h"
@@ -66,21 +68,16 @@ static bool is_hopeless(const simba_locker *locker, int code)
            sb_engine_is_store_open(locker->client->engine);
 }
 
-static bool ends_first_attempt(const simba_locker *locker, int code)
-{
-    bool failed = code == SIMBA_ESTORE || (locker->fail_fast_unknown && code == SIMBA_EUNKNOWN);
-
-    return locker->fail_fast && !locker->answered && failed;
-}
-
 /* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile,
  * or the record cannot be won at all. */
 static void on_reply(simba_locker *locker, const struct sb_event *event)
 {
     bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
+    bool fails_fast = locker->fail_fast && !locker->answered &&
+                      (event->code == SIMBA_ESTORE ||
+                       (locker->fail_fast_unknown && event->code == SIMBA_EUNKNOWN));
 
-    if (failed && (locker->once || is_hopeless(locker, event->code) ||
-                   ends_first_attempt(locker, event->code)))
+    if (failed && (locker->once || fails_fast || is_hopeless(locker, event->code)))
         settle(locker, event->code);
     else if (!failed && event->answer != SB_ANSWER_MINE && locker->once)
         settle(locker, SIMBA_ECONTENDED);
@@ -94,6 +91,8 @@ static void run_lost(struct sb_call *call)
     bool run;
 
     pthread_mutex_lock(&locker->lock);
+    SB_CHECK(locker->lost_queued, "on_lost is queued before it runs");
+    SB_CHECK(!locker->lost_running, "on_lost runs once at a time");
     locker->lost_queued = false;
     run = locker->phase == HELD && locker->lost;
     locker->lost_running = run;
@@ -127,6 +126,7 @@ static void leave(simba_locker *locker)
                            .until_ms =
                                sb_later(simba_now_ms(), sb_engine_timing(engine)->stop_timeout_ms)};
 
+    SB_CHECK(locker->phase == HELD, "a locker leaves what it holds");
     locker->phase = LEAVING;
     if (!is_lost_told(locker) && !sb_service_is_inside(locker->service))
         sb_engine_wait(engine, &wait, NULL);
@@ -164,6 +164,7 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
     bool lost;
     bool tell;
 
+    SB_CHECK(sb_engine_is_on_loop(locker->client->engine), "a step is told on the loop thread");
     pthread_mutex_lock(&locker->lock);
     lost = take_in(locker, event, step);
     tell = lost && locker->on_lost != NULL && !locker->lost_queued;
@@ -266,6 +267,7 @@ static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct si
     struct simba_state state;
     int last_code = sb_service_last_error(locker->service, &last);
 
+    SB_CHECK(code != SIMBA_OK, "only a failure is explained");
     if (code == SIMBA_ECANCELED)
         return fail_cancelled(locker, error);
     sb_service_state(locker->service, &state);
@@ -375,48 +377,39 @@ void simba_locker_cancel(simba_locker *locker)
 
 /* ---- Release --------------------------------------------------------------------------------- */
 
-static int release(simba_locker *locker, struct simba_error *error)
-{
-    const char *mutex = sb_service_mutex(locker->service);
-    int code;
-    bool held;
-    bool lost;
-
-    pthread_mutex_lock(&locker->lock);
-    held = locker->phase == HELD;
-    if (held)
-        leave(locker);
-    lost = locker->lost || !sb_service_is_owner(locker->service);
-    pthread_mutex_unlock(&locker->lock);
-    if (!held)
-        return sb_error_set(error, SIMBA_ESTATE, "cannot release '%s': it was not acquired", mutex);
-    if (lost) {
-        sb_service_stop_soon(locker->service);
-        sb_service_wait_initial(locker->service, SIMBA_INFINITE);
-        code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
-                            mutex);
-    } else {
-        code = sb_service_stop(locker->service, error);
-        if (code == SIMBA_ESTATE) /* lost in this moment: the hook has stopped it */
-            code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
-                                mutex);
-        sb_service_wait_initial(locker->service, SIMBA_INFINITE);
-    }
-    set_phase(locker, IDLE);
-    return code;
-}
-
-/* It is held meanwhile, because on_lost may close it. */
 int simba_locker_release(simba_locker *locker, struct simba_error *error)
 {
     struct sb_service *service;
+    bool held;
+    bool lost;
     int code = check_handle(locker, "simba_locker_release", error);
 
     if (code != SIMBA_OK)
         return code;
     service = locker->service;
-    sb_service_hold(service);
-    code = release(locker, error);
+    sb_service_hold(service); /* on_lost may close the locker meanwhile */
+    pthread_mutex_lock(&locker->lock);
+    held = locker->phase == HELD;
+    if (held)
+        leave(locker);
+    lost = locker->lost || !sb_service_is_owner(service);
+    pthread_mutex_unlock(&locker->lock);
+    if (held && lost) {
+        sb_service_stop_soon(service);
+    } else if (held) {
+        code = sb_service_stop(service, error);
+        lost = code == SIMBA_ESTATE; /* lost in this moment: the hook has stopped it */
+    } else {
+        code = sb_error_set(error, SIMBA_ESTATE, "cannot release '%s': it was not acquired",
+                            sb_service_mutex(service));
+    }
+    if (held) {
+        sb_service_wait_initial(service, SIMBA_INFINITE);
+        set_phase(locker, IDLE);
+    }
+    if (held && lost)
+        code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
+                            sb_service_mutex(service));
     sb_service_drop(service);
     return code;
 }
@@ -529,6 +522,11 @@ void simba_locker_close(simba_locker *locker)
     if (locker == NULL || sb_engine_check_process(locker->client->engine, NULL) != SIMBA_OK)
         return;
     set_phase(locker, LEAVING); /* on_lost does not begin any more */
-    sb_client_forget(locker->client);
+    sb_client_remove_object(locker->client);
     sb_service_close(locker->service);
+}
+
+void simba_locker_cleanup(simba_locker **locker)
+{
+    simba_locker_close(*locker);
 }

@@ -3,12 +3,13 @@
  *
  * The work runs on the strand of the contender, between its callbacks. So on_released waits for a
  * run that is under way, and with it the release of the mutex: the next leader's work begins after
- * ours has ended. While it leads the strand has a thread of its own, so that work delays nobody
- * else's callbacks. The timer belongs to the loop; it decides, the strand works.
+ * ours has ended. While it leads the strand has a thread of its own, so that work delays no other
+ * callbacks. The timer belongs to the loop: the loop decides when to run, the strand runs.
  */
 #include "api/client.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -63,13 +64,13 @@ static void post(simba_scheduler *s, struct simba_task *task)
 
 static void plan(simba_scheduler *s, int64_t due_ms)
 {
+    SB_CHECK(sb_engine_is_on_loop(s->engine), "runs are planned on the loop thread");
     s->due_ms = due_ms;
     sb_engine_arm(s->engine, &s->timer, due_ms);
 }
 
-/* The next due time of the rhythm that lies ahead; the ones that have passed meanwhile are
- * skipped. */
-static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
+/* The next due time of a fixed rate. Skips and counts those that have passed. */
+static int64_t next_due(simba_scheduler *s, int64_t now_ms)
 {
     int64_t missed = now_ms > s->due_ms ? (now_ms - s->due_ms) / s->period_ms : 0;
 
@@ -77,7 +78,7 @@ static int64_t next_beat(simba_scheduler *s, int64_t now_ms)
     return s->due_ms + (missed + 1) * s->period_ms;
 }
 
-/* Without one the work waits: on a thread for callbacks it would hold up those of others. */
+/* Without a thread of its own the work waits: on a thread for callbacks it would delay others. */
 static bool ensure_thread(simba_scheduler *s)
 {
     if (sb_service_begin_thread(s->service, s->worker)) {
@@ -110,7 +111,7 @@ static void on_due(struct sb_timer *timer)
     if (s->strategy == SIMBA_FIXED_RATE) {
         if (s->running)
             atomic_fetch_add(&s->skipped, 1);
-        plan(s, next_beat(s, simba_now_ms()));
+        plan(s, next_due(s, simba_now_ms()));
     }
     if (s->running)
         return;
@@ -133,6 +134,7 @@ static void run_lead(struct simba_task *task)
 
 static void stop_leading(simba_scheduler *s)
 {
+    SB_CHECK(sb_engine_is_on_loop(s->engine), "a lead ends on the loop thread");
     s->leading = false;
     s->retry_ms = 0;
     sb_engine_cancel(s->engine, &s->timer);
@@ -167,6 +169,7 @@ static void run_ended(struct simba_task *task)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, ended_task, task);
 
+    SB_CHECK(s->running, "a run that ended has begun");
     s->running = false;
     if (s->leading && s->strategy == SIMBA_FIXED_DELAY)
         plan(s, simba_now_ms() + s->period_ms);
@@ -196,6 +199,7 @@ static void run_work(struct sb_call *call)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, run_call, call);
 
+    SB_CHECK(atomic_load(&s->run_term) == 0, "runs do not overlap");
     atomic_store(&s->run_term, s->due_term);
     if (!simba_scheduler_should_stop(s))
         work(s);
@@ -298,7 +302,7 @@ void simba_scheduler_close(simba_scheduler *scheduler)
 {
     if (scheduler == NULL || sb_engine_check_process(scheduler->engine, NULL) != SIMBA_OK)
         return;
-    sb_client_forget(scheduler->client);
+    sb_client_remove_object(scheduler->client);
     sb_service_close(scheduler->service);
 }
 
@@ -403,4 +407,9 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     name_worker(s, options.worker != NULL ? options.worker : options.mutex);
     *ret_scheduler = s;
     return SIMBA_OK;
+}
+
+void simba_scheduler_cleanup(simba_scheduler **scheduler)
+{
+    simba_scheduler_close(*scheduler);
 }

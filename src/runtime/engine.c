@@ -121,6 +121,11 @@ const struct sb_timing *sb_engine_timing(const struct sb_engine *engine)
     return &engine->timing;
 }
 
+bool sb_engine_is_on_loop(const struct sb_engine *engine)
+{
+    return sb_loop_is_current(engine->loop);
+}
+
 const struct sb_log *sb_engine_log(const struct sb_engine *engine)
 {
     return &engine->log;

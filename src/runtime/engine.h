@@ -66,6 +66,9 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
  * thread. */
 bool sb_engine_is_store_open(const struct sb_engine *engine);
 
+/* Whether the calling thread runs the engine's loop. */
+bool sb_engine_is_on_loop(const struct sb_engine *engine);
+
 /* The times of contenders that have none of their own. */
 const struct sb_timing *sb_engine_timing(const struct sb_engine *engine);
 
