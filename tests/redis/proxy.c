@@ -71,7 +71,9 @@ static bool copy(struct proxy *proxy, int from, int to, bool from_server)
 
     if (count <= 0)
         return false;
-    if (from_server && atomic_load(&proxy->swallow)) {
+    if (proxy->watch != NULL)
+        proxy->watch(from_server, bytes, (size_t)count);
+    if (atomic_load(from_server ? &proxy->swallow : &proxy->mute)) {
         atomic_fetch_add(&proxy->swallowed, (unsigned long)count);
         return true;
     }
@@ -100,12 +102,13 @@ static void *run(void *argument)
     struct pollfd ready[1 + 2 * PROXY_PAIRS_MAX];
 
     while (!atomic_load(&proxy->stop)) {
+        short server_events = atomic_load(&proxy->hold) ? 0 : POLLIN;
         size_t pairs = proxy->count;
 
         ready[0] = (struct pollfd){proxy->listener, POLLIN, 0};
         for (size_t i = 0; i < pairs; i++) {
             ready[1 + 2 * i] = (struct pollfd){proxy->pairs[i].client, POLLIN, 0};
-            ready[2 + 2 * i] = (struct pollfd){proxy->pairs[i].server, POLLIN, 0};
+            ready[2 + 2 * i] = (struct pollfd){proxy->pairs[i].server, server_events, 0};
         }
         if (poll(ready, (nfds_t)(1 + 2 * pairs), 5) > 0)
             serve(proxy, ready, pairs);
@@ -118,19 +121,26 @@ static void *run(void *argument)
     return NULL;
 }
 
-void proxy_start(struct proxy *proxy, int server_port)
+void proxy_start_watched(struct proxy *proxy, int server_port,
+                         void (*watch)(bool from_server, const char *bytes, size_t count))
 {
     struct sockaddr_in address = loopback(0);
     socklen_t size = sizeof address;
 
     memset(proxy, 0, sizeof *proxy);
     proxy->server_port = server_port;
+    proxy->watch = watch;
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(proxy->listener, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(proxy->listener, 16), 0);
     assert_int_equal(getsockname(proxy->listener, (struct sockaddr *)&address, &size), 0);
     proxy->port = ntohs(address.sin_port);
     assert_int_equal(pthread_create(&proxy->thread, NULL, run, proxy), 0);
+}
+
+void proxy_start(struct proxy *proxy, int server_port)
+{
+    proxy_start_watched(proxy, server_port, NULL);
 }
 
 void proxy_stop(struct proxy *proxy)

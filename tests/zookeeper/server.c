@@ -52,7 +52,7 @@ static FILE *create_configuration(const struct server *server)
             "tickTime=%d\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\n"
             "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
             "initLimit=20\nsyncLimit=10\nmaxSessionTimeout=60000\n",
-            SERVER_TICK_MS, server->folder, server->port);
+            server->tick_ms > 0 ? server->tick_ms : SERVER_TICK_MS, server->folder, server->port);
     return file;
 }
 
@@ -246,36 +246,62 @@ struct ports {
     int election;
 };
 
-static void configure_ensemble(struct server servers[ENSEMBLE_SIZE])
+static void configure_ensemble(struct server servers[ENSEMBLE_SIZE], int (*make_link)(int port))
 {
     struct ports ports[ENSEMBLE_SIZE];
+    int leader = ENSEMBLE_SIZE - 1;
+    int linked;
 
     for (int i = 0; i < ENSEMBLE_SIZE; i++)
         ports[i] = (struct ports){test_free_port(), test_free_port()};
+    linked = make_link != NULL ? make_link(ports[leader].quorum) : ports[leader].quorum;
     for (int i = 0; i < ENSEMBLE_SIZE; i++) {
         FILE *file = create_configuration(&servers[i]);
 
         for (int j = 0; j < ENSEMBLE_SIZE; j++)
-            fprintf(file, "server.%d=127.0.0.1:%d:%d\n", j + 1, ports[j].quorum, ports[j].election);
+            fprintf(file, "server.%d=127.0.0.1:%d:%d\n", j + 1,
+                    i == 0 && j == leader ? linked : ports[j].quorum, ports[j].election);
         assert_int_equal(fclose(file), 0);
     }
 }
 
-void ensemble_start(struct server servers[ENSEMBLE_SIZE])
+static void create_ensemble(struct server servers[ENSEMBLE_SIZE], int tick_ms,
+                            int (*make_link)(int port))
 {
     signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < ENSEMBLE_SIZE; i++) {
         memset(&servers[i], 0, sizeof servers[i]);
         servers[i].port = test_free_port();
+        servers[i].tick_ms = tick_ms;
         servers[i].number = i + 1;
         test_folder_create(servers[i].folder);
         create_data(&servers[i]);
     }
-    configure_ensemble(servers);
+    configure_ensemble(servers, make_link);
+}
+
+void ensemble_start(struct server servers[ENSEMBLE_SIZE])
+{
+    create_ensemble(servers, SERVER_TICK_MS, NULL);
     for (int i = 0; i < ENSEMBLE_SIZE; i++)
         launch(&servers[i]);
     for (int i = 0; i < ENSEMBLE_SIZE; i++)
         await(&servers[i]);
+}
+
+/* Of servers that know equally much the one with the highest number leads, if it is there when the
+ * others choose. */
+void ensemble_start_linked(struct server servers[ENSEMBLE_SIZE], int tick_ms,
+                           int (*make_link)(int port))
+{
+    create_ensemble(servers, tick_ms, make_link);
+    for (int i = ENSEMBLE_SIZE - 1; i > 0; i--)
+        launch(&servers[i]);
+    for (int i = ENSEMBLE_SIZE - 1; i > 0; i--)
+        await(&servers[i]);
+    launch(&servers[0]);
+    await(&servers[0]);
+    assert_ptr_equal(ensemble_leader(servers), &servers[ENSEMBLE_SIZE - 1]);
 }
 
 void ensemble_start_empty(struct server servers[ENSEMBLE_SIZE])

@@ -15,6 +15,7 @@
 struct server {
     pid_t pid; /* 0: not running */
     int port;
+    int tick_ms;    /* 0: SERVER_TICK_MS */
     int number;     /* in an ensemble, from 1; 0: alone */
     int packet_max; /* in bytes, of what it takes from a client; 0: its default */
     char folder[TEST_PATH_MAX];
@@ -46,6 +47,11 @@ const char *server_url(const struct server *server, const char *rest);
 
 /* Three servers, of which one leads. */
 void ensemble_start(struct server servers[ENSEMBLE_SIZE]);
+
+/* The same with another tick, and with a link of the test's own: the last server leads, and the
+ * first reaches it on the port that `make_link` returns for the leader's. */
+void ensemble_start_linked(struct server servers[ENSEMBLE_SIZE], int tick_ms,
+                           int (*make_link)(int port));
 void ensemble_stop(struct server servers[ENSEMBLE_SIZE]);
 void ensemble_start_empty(struct server servers[ENSEMBLE_SIZE]); /* again, after all were lost */
 struct server *ensemble_leader(struct server servers[ENSEMBLE_SIZE]);

@@ -17,7 +17,7 @@ enum sb_zk_acl {
     SB_ZK_ACL_CREATOR_READ, /* the same, and everybody may look */
 };
 
-/* An owner believes for so much of the session, from a proof: see liveness.h. */
+/* An owner believes for so much of the session, from a proof: see session.h. */
 #define SB_ZK_LEASE_PARTS 5
 #define SB_ZK_SESSION_PARTS 12
 

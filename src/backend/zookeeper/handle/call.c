@@ -36,7 +36,7 @@ static void run_done(struct simba_task *task)
         call->code = ZSESSIONEXPIRED;
     else if (call->handle != call->session->handle)
         call->code = ZCONNECTIONLOSS;
-    else if (call->code == ZOK)
+    else if (call->code == ZOK && call->is_sync)
         sb_zk_liveness_answer(&call->session->liveness, call->sent_ms, simba_now_ms());
     call->done(call);
 }
@@ -331,6 +331,7 @@ void sb_zk_sync(struct sb_zk_call *call)
 {
     zhandle_t *zk = begin(call);
 
+    call->is_sync = true;
     if (zk != NULL)
         check(call, zoo_async(zk, call->session->options->base, on_synced, call));
 }

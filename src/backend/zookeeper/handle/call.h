@@ -24,6 +24,7 @@ struct sb_zk_call {
     struct sb_zk_call **link;    /* NULL: it was not made on any */
     unsigned number;             /* of the session */
     int64_t sent_ms;
+    bool is_sync;
     int code;                      /* ZOK, or what the library or the server said */
     struct Stat stat;              /* create, exists, get, masters */
     char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */

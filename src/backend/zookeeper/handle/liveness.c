@@ -1,6 +1,5 @@
 /*
- * liveness.c - remembers answered requests until the server must have reported them. Knows no
- * clock.
+ * liveness.c - remembers answered syncs until the leader must have heard of one. Knows no clock.
  */
 #include "backend/zookeeper/handle/session.h"
 
@@ -10,10 +9,10 @@
 
 #include <string.h>
 
-#define PARTS 24 /* of the session timeout */
-#define REPORT_PARTS 7
-#define INTERVAL_PARTS 3
-#define SPACING_PARTS 1 /* between remembered requests */
+#define PARTS 48        /* of the session timeout */
+#define REPORT_PARTS 13 /* half a tick, and one for a late ping */
+#define RUN_PARTS 1     /* a leader that stood still pings within it, once it runs */
+#define INTERVAL_PARTS 4
 
 static int64_t parts(const struct sb_zk_liveness *l, int64_t count)
 {
@@ -22,7 +21,7 @@ static int64_t parts(const struct sb_zk_liveness *l, int64_t count)
 
 static int64_t newest_ms(const struct sb_zk_liveness *l)
 {
-    return l->count > 0 ? l->requests[l->count - 1].sent_ms : l->counted_ms;
+    return l->count > 0 ? l->syncs[l->count - 1].sent_ms : l->counted_ms;
 }
 
 /* What was answered on an older connection was sent before this one was made. */
@@ -33,31 +32,40 @@ void sb_zk_liveness_connect(struct sb_zk_liveness *l, int64_t timeout_ms, int64_
     l->count = 0;
 }
 
-static void take_reported(struct sb_zk_liveness *l, int64_t now_ms)
+/* When the newest sync was sent that had been answered by then; 0: none is remembered. */
+static int64_t sent_before(const struct sb_zk_liveness *l, int64_t answered_ms)
 {
-    size_t reported = 0;
+    size_t i = l->count;
 
-    while (reported < l->count &&
-           l->requests[reported].answered_ms + parts(l, REPORT_PARTS) <= now_ms)
-        reported++;
-    if (reported == 0)
-        return;
-    l->counted_ms = l->requests[reported - 1].sent_ms;
-    l->count -= reported;
-    memmove(l->requests, l->requests + reported, l->count * sizeof l->requests[0]);
+    while (i > 0 && l->syncs[i - 1].answered_ms > answered_ms)
+        i--;
+    return i > 0 ? l->syncs[i - 1].sent_ms : 0;
 }
 
-/* One that is not remembered only makes the next proofs a little older. An answer of an older
- * connection, which may come late, was sent before what is known by now. */
+/* Of three syncs within an interval the middle one is forgotten: so there are no gaps that are
+ * longer than the interval, and few syncs. */
+static void remember(struct sb_zk_liveness *l, int64_t sent_ms, int64_t now_ms)
+{
+    if (l->count >= 2 && sent_ms < l->syncs[l->count - 2].sent_ms + parts(l, INTERVAL_PARTS))
+        l->count--;
+    if (l->count == SB_ZK_SYNCS_MAX)
+        memmove(l->syncs, l->syncs + 1, --l->count * sizeof l->syncs[0]);
+    l->syncs[l->count].sent_ms = sent_ms;
+    l->syncs[l->count].answered_ms = now_ms;
+    l->count++;
+}
+
+/* An answer of an older connection, which may come late, was sent before what is known by now. */
 void sb_zk_liveness_answer(struct sb_zk_liveness *l, int64_t sent_ms, int64_t now_ms)
 {
+    int64_t second_ms = sent_before(l, sent_ms - parts(l, RUN_PARTS));
+    int64_t first_ms = sent_before(l, second_ms - parts(l, REPORT_PARTS));
+
     SB_CHECK(sent_ms <= now_ms, "an answer follows its request");
-    take_reported(l, now_ms);
-    if (l->count == SB_ZK_REQUESTS_MAX || sent_ms < newest_ms(l) + parts(l, SPACING_PARTS))
-        return;
-    l->requests[l->count].sent_ms = sent_ms;
-    l->requests[l->count].answered_ms = now_ms;
-    l->count++;
+    if (first_ms > l->counted_ms)
+        l->counted_ms = first_ms;
+    if (sent_ms > newest_ms(l))
+        remember(l, sent_ms, now_ms);
 }
 
 int64_t sb_zk_liveness_lease_ms(const struct sb_zk_liveness *l)
@@ -65,12 +73,10 @@ int64_t sb_zk_liveness_lease_ms(const struct sb_zk_liveness *l)
     return l->timeout_ms * SB_ZK_LEASE_PARTS / SB_ZK_SESSION_PARTS;
 }
 
-int64_t sb_zk_liveness_proof_ms(struct sb_zk_liveness *l, int64_t now_ms)
+int64_t sb_zk_liveness_proof_ms(const struct sb_zk_liveness *l, int64_t now_ms)
 {
-    int64_t latest_ms;
+    int64_t latest_ms = l->counted_ms + l->timeout_ms - sb_zk_liveness_lease_ms(l);
 
-    take_reported(l, now_ms);
-    latest_ms = l->counted_ms + l->timeout_ms - sb_zk_liveness_lease_ms(l);
     return sb_earlier(now_ms, latest_ms);
 }
 

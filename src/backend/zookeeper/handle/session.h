@@ -16,49 +16,54 @@
 /* The leader ends a session when it has not heard of it for the session timeout T. It hears of it
  * in two ways:
  *  - when the client connects: the server asks the leader, which counts from then on;
- *  - twice per tick every server reports the sessions from which a request came. Sessions have at
- *    least two ticks, so a report follows a request within T/4, if server and leader reach each
- *    other; T/24 is added for late ones.
+ *  - twice per tick the leader pings every server, which answers with a report: the sessions from
+ *    which a request came. Sessions have at least two ticks, so pings are at most T/4 apart. A
+ *    leader that stands still does not ping.
  *
- * An answered sync or create shows that the leader knew the session, and that server and leader
- * reach each other; the leader does not count from it. But it shows that all older reports have
- * arrived. So:
+ * A sync passes through the leader, which does not count from it; but pings, reports, syncs and
+ * their answers keep their order on the connection of server and leader. So four syncs, each
+ * sent after the answer to the one before, prove that the leader counts from the first or later:
  *
- *     request sent   answered                       sync sent   answered
- *        |--------------|------- 7/24 T or more --------|----------|
- *        |<------- the leader does not end the session within T -------->|
+ *       first                      second              third               proof
+ *     |-------|                     |-------|          |-------|          |-------|
+ *   sent   answered -- 13/48 T --> sent  answered --> sent  answered --> sent  answered
+ *                                          1/48 T
+ *             |<-------------- a ping of the leader ----------->|<-- its report -->|
  *
- * A belief lasts for 5/12 T from the sync and must end within T of that request. Where the request
- * is older than 7/12 T, because the process stood still, the proof counts from 7/12 T after the
- * request instead of from the sync. The client sends a request at least every T/8, so that does not
- * happen while it runs. */
+ * If the leader stood still between first and second, it runs when it answers the second, and pings
+ * within T/48 of that. docs/internals/zookeeper.md has the steps.
+ *
+ * A belief lasts for 5/12 T from the proof and must end within T of the first sync. Where that is
+ * older than 7/12 T, because a process or a connection stood still, the proof counts from 7/12 T
+ * after the first sync instead of from its own sending. The client sends a sync at least every
+ * T/12, so that does not happen while all run. */
 
-#define SB_ZK_REQUESTS_MAX 8
+/* Every other one was sent T/12 or more after the last but one: they reach back for 11/12 T. */
+#define SB_ZK_SYNCS_MAX 24
 
 struct sb_zk_liveness {
     int64_t timeout_ms;
     int64_t counted_ms; /* the leader counts from here, or from a later instant */
     size_t count;
-    /* Requests of this connection that the server may not have reported yet, the oldest first. */
     struct {
         int64_t sent_ms;
         int64_t answered_ms;
-    } requests[SB_ZK_REQUESTS_MAX];
+    } syncs[SB_ZK_SYNCS_MAX]; /* answered on this connection, the oldest first */
 };
 
 /* The client is connected, by a handle that did not exist before `since_ms`. */
 void sb_zk_liveness_connect(struct sb_zk_liveness *liveness, int64_t timeout_ms, int64_t since_ms);
 
-/* The server has answered a request. */
+/* A sync was answered. */
 void sb_zk_liveness_answer(struct sb_zk_liveness *liveness, int64_t sent_ms, int64_t now_ms);
 
 /* The instant from which a sync or create counts as a proof that is sent now and answered. */
-int64_t sb_zk_liveness_proof_ms(struct sb_zk_liveness *liveness, int64_t now_ms);
+int64_t sb_zk_liveness_proof_ms(const struct sb_zk_liveness *liveness, int64_t now_ms);
 
 /* For how long a proof counts. */
 int64_t sb_zk_liveness_lease_ms(const struct sb_zk_liveness *liveness);
 
-/* How often a request has to be sent. */
+/* How often a sync has to be sent. */
 int64_t sb_zk_liveness_interval_ms(const struct sb_zk_liveness *liveness);
 
 /* ---- The session ----------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ struct sb_zk_proof {
     struct sb_zk_call call; /* first */
     unsigned holders;
     bool ended;
-    int64_t counts_ms; /* from here; see liveness.h */
+    int64_t counts_ms; /* from here; see session.h */
 };
 
 struct sb_zk_job {
