@@ -6,6 +6,8 @@
     hold      nothing moves; what was sent meanwhile arrives when it is over, late
     drop      what is sent is thrown away, in both directions
     swallow   the server gets everything, its replies are thrown away
+    mute      what the client sends is thrown away
+    hold-replies  what the server says arrives when it is over, late
     half-open the server's side is closed, and the client is not told
     refuse    nobody listens, and what was connected is reset
 
@@ -24,7 +26,7 @@ TURN_SECONDS = 0.02
 PIECE = 65536
 CONNECT_SECONDS = 5
 REFUSE_SECONDS = 0.3
-RESETS_AFTERWARDS = {"drop", "swallow", "half-open"}
+RESETS_AFTERWARDS = {"drop", "swallow", "mute", "half-open"}
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER that makes close() send a reset
 
 
@@ -178,6 +180,8 @@ class Proxy(threading.Thread):
             pass
         elif self.mode == "swallow" and not pair.is_client(end):
             pass
+        elif self.mode == "mute" and pair.is_client(end):
+            pass
         elif self.cut_next and pair.is_client(end):
             self._forward(pair, pair.other(end), data[:len(data) // 2])
             self.cut_next = False
@@ -190,7 +194,8 @@ class Proxy(threading.Thread):
     def _deliver(self):
         now = time.monotonic()
         for pair in list(self._pairs):
-            for end, pending in zip(pair.ends, pair.pending):
+            held = self.mode == "hold-replies"
+            for end, pending in list(zip(pair.ends, pair.pending))[held:]:
                 while pending and pending[0][0] <= now and pair in self._pairs:
                     self._forward(pair, end, pending.popleft()[1])
 

@@ -29,6 +29,27 @@ def lose_data(world, _dice):
     return server.name, server.restart_empty
 
 
+@fault("stall-quorum", "server", SHORT, only("zookeeper-ensemble"))
+def stall_quorum(world, dice):
+    """No ping of the leader reaches a server for most of a session, because the leader or its bytes stand still. When
+    they go on, nothing of that server reaches the leader."""
+    leader = world.store.leader()
+    if leader is None:
+        return NOBODY
+    victim = dice.choice([server for server in world.store.servers if server is not leader])
+    link = world.store.links[victim, leader]
+    of_leader = dice.random() < 0.5
+    if of_leader:
+        leader.freeze()
+    else:
+        link.set_mode("hold-replies")
+    time.sleep(dice.uniform(0.5, 2.0) * LEASE_SECONDS)
+    link.set_mode("mute")
+    if of_leader:
+        leader.go_on()
+    return f"{victim.name} behind {'the leader' if of_leader else 'its link'}", link.heal
+
+
 @fault("promote-standby", "server", NONE, only("postgres-standby"), once=True)
 def promote_standby(world, _dice):
     world.store.promote()

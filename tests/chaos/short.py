@@ -14,5 +14,5 @@ SHORT_FAULTS = {
     "postgres": COMMON + NETWORK + ["freeze-server-past-lease", "lock-table", "slew-server-clock"],
     "postgres-standby": COMMON + ["promote-standby"],
     "zookeeper": COMMON + NETWORK,
-    "zookeeper-ensemble": COMMON + ["kill-server"],
+    "zookeeper-ensemble": COMMON + ["kill-server", "stall-quorum"],
 }

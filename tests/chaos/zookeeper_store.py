@@ -2,6 +2,7 @@
 import os
 
 from clock import wait_until
+from proxy import Proxy
 from server import Server, Store
 import servers
 
@@ -12,7 +13,8 @@ class ZookeeperServer(Server, servers.Zookeeper):
     def __init__(self, folder, number=0):
         super().__init__(folder)
         self.number = number
-        self.place = f"127.0.0.1:{servers.free_port()}:{servers.free_port()}"
+        self.quorum_port = servers.free_port()
+        self.election_port = servers.free_port()
 
     def create_files(self):
         super().create_files()
@@ -43,15 +45,27 @@ class Zookeeper(Store):
 
 
 class ZookeeperEnsemble(Zookeeper):
+    """Sessions have little more than two ticks, so that the leader hears of them as seldom as it may. A proxy stands
+    where a server follows another one: `links` has them by (follower, leader)."""
     name = "zookeeper-ensemble"
     has_small_disk = False
+    tick_ms = 1000
 
     def __init__(self, folder, wallclock=None):
         super().__init__(folder)
         self.servers = [ZookeeperServer(os.path.join(folder, f"server{i}"), i) for i in (1, 2, 3)]
-        peers = "".join(f"server.{one.number}={one.place}\n" for one in self.servers)
+        self.links = {(one, other): Proxy(other.quorum_port)
+                      for one in self.servers for other in self.servers if one is not other}
         for server in self.servers:
-            server.more = "initLimit=20\nsyncLimit=4\n" + peers
+            server.tick_ms = self.tick_ms
+            server.more = "initLimit=20\nsyncLimit=4\n" + "".join(map(self._line(server), self.servers))
+
+    def _line(self, server):
+        """Of the configuration of that server, about another one or itself."""
+        def line(other):
+            port = other.quorum_port if other is server else self.links[server, other].port
+            return f"server.{other.number}=127.0.0.1:{port}:{other.election_port}\n"
+        return line
 
     def start(self):
         for server in self.servers:
@@ -66,3 +80,8 @@ class ZookeeperEnsemble(Zookeeper):
     def left_behind(self):
         wait_until(self.leader, "there is a leader")
         return super().left_behind()
+
+    def stop(self):
+        super().stop()
+        for link in self.links.values():
+            link.stop()
