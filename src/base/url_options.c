@@ -71,7 +71,8 @@ int sb_url_find_word(const char *words, const char *word)
         if (strncmp(words, word, length) == 0 && (words[length] == ' ' || words[length] == '\0'))
             return index;
         words = strchr(words, ' ');
-        words += words != NULL;
+        if (words != NULL)
+            words++;
     }
     return -1;
 }

@@ -12,7 +12,8 @@
  *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation, the fence and the
  *     sending time that it had. The sending time is taken before the request leaves.
  *  4. Deliver the changes and renewals in order, and report each with SB_EVENT_RETURNED when its
- *     callback has returned or will never run.
+ *     callback has returned or will never run. What waits for a callback that runs is merged into
+ *     one (report.h), so at most two are owed between two steps.
  *  5. Believe only while sb_machine_belief_ms() is ahead of the clock.
  */
 #ifndef SB_CORE_MACHINE_H

@@ -312,8 +312,6 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
     if (e->answer == SB_ANSWER_OTHER)
         owner = owner_of(m, e);
     m->claim = SB_CLAIM_NONE;
-    if (e->op == SIMBA_OP_RELEASE && !e->missed)
-        m->ends_term = false;
     if (has_lapsed(m, e)) {
         m->claim = SB_CLAIM_MINE;
         m->revision = e->revision;
@@ -447,8 +445,11 @@ void sb_machine_take_reply(struct sb_machine *m, const struct sb_event *e, struc
         on_owner_read(m, e, step);
         return;
     }
-    if (e->op == SIMBA_OP_RELEASE)
+    if (e->op == SIMBA_OP_RELEASE) {
         m->give_back = false;
+        if (answered && !e->missed)
+            m->ends_term = false; /* given back, whatever has followed in the record */
+    }
     foreign = e->answer == SB_ANSWER_MINE && is_foreign(m, e);
     if (sb_machine_may_renew(e->op) && e->answer != SB_ANSWER_UNKNOWN)
         settle(m, e);

@@ -176,6 +176,8 @@ static struct sb_event draw_event(struct talk *t)
         e = draw_reply(t);
     else if (e.type == SB_EVENT_SESSION_LOST && draw(t, 20) > 0)
         e.type = SB_EVENT_TICK;
+    if (t->machine.callbacks > 2)
+        e.type = SB_EVENT_RETURNED; /* a driver merges what waits, so few are owed */
     e.now_ms = t->now_ms;
     e.returned = t->machine.callbacks;
     return e;

@@ -49,6 +49,8 @@ static struct sb_event draw_event(struct twins *t)
     e.returned = t->observes ? t->plain.observer.callbacks : t->plain.contender.callbacks;
     e.generation = t->generation;
     e.op = t->asked;
+    if (e.returned > 2)
+        e.type = SB_EVENT_RETURNED; /* a driver merges what waits, so few are owed */
     if (e.type == SB_EVENT_REPLY && t->asked == SIMBA_OP_NONE)
         e.type = SB_EVENT_TICK; /* only a request is answered */
     e.sent_at_ms = e.now_ms - 5;

@@ -113,7 +113,7 @@ static void a_user_that_may_not_create_the_table_gets_the_statement(void **state
     }
     use("plain:secret", "");
     assert_int_equal(simba_run("init", NULL), 77);
-    assert_contains(last_err(), "Somebody who may create tables has to run this");
+    assert_contains(last_err(), "an administrator has to run");
     snprintf(statement, sizeof statement, "%s", strstr(last_err(), "CREATE TABLE IF NOT"));
     assert_null(strstr(statement + 1, "CREATE TABLE")); /* nobody has to read it twice */
     statement[strcspn(statement, ";")] = '\0';
