@@ -157,7 +157,7 @@ static void await_stop(pid_t process, int number)
 /* The end of what the server has said so far. */
 static const char *log_tail(const struct server *s)
 {
-    static char text[2048];
+    static char text[800]; /* cmocka cuts a message behind a kilobyte */
     char path[TEST_PATH_MAX + 16];
     FILE *file;
 
@@ -183,10 +183,22 @@ bool server_is_installed(void)
     return false;
 }
 
+struct start {
+    struct server *server;
+    const char *arguments[SERVER_ARGUMENTS_MAX];
+};
+
+/* A process of a PostgreSQL server that was killed may live for a moment longer, and as long a new
+ * server ends at once. */
 static bool answers(void *user)
 {
-    struct session *session = dialect_connect(user);
+    struct start *start = user;
+    struct server *s = start->server;
+    struct session *session;
 
+    if (waitpid(s->pid, NULL, WNOHANG) == s->pid)
+        s->pid = server_spawn(s, start->arguments);
+    session = dialect_connect(s);
     if (session == NULL)
         return false;
     dialect_disconnect(session);
@@ -195,11 +207,11 @@ static bool answers(void *user)
 
 void server_start(struct server *s)
 {
-    const char *arguments[SERVER_ARGUMENTS_MAX] = {NULL};
+    struct start start = {.server = s};
 
-    dialect_start(s, arguments);
-    s->pid = server_spawn(s, arguments);
-    if (!test_wait_within(START_PATIENCE_MS, answers, s))
+    dialect_start(s, start.arguments);
+    s->pid = server_spawn(s, start.arguments);
+    if (!test_wait_within(START_PATIENCE_MS, answers, &start))
         fail_msg("the server does not answer: %s", log_tail(s));
 }
 
