@@ -78,7 +78,7 @@ def one_row(*values):
 
 DONE = message(b"n") + end("SET")
 PATH = one_row("public", "public")
-TABLE = one_row("public", "postgres", "t", "66", "128", "p", "")
+TABLE = one_row("public", "postgres", "t", "66", "128", "p", "", "")
 FAR = "9999999999999"
 OWNED = one_row("m", "another", "1", FAR, FAR, "1", "1", "0")
 # What a server answers on which another client owns all mutexes, and has none in its list; the first text that is part
