@@ -274,13 +274,13 @@ struct simba_backend_ops {
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is
- * opened. `ops` must stay valid. SIMBA_EINVAL: its abi is not SIMBA_BACKEND_ABI, or its name or a
- * function is missing. A process can have SIMBA_BACKENDS_MAX of them. Configuration files
- * then may have a section `simba.NAME` for it, with its `options` as keys. So its name is a letter,
- * followed by letters, digits, '-' and '_', with at most SIMBA_BACKEND_NAME_MAX characters;
- * otherwise SIMBA_EINVAL. A key of a configuration does not tell `coffeeShop`, `coffee-shop` and
- * `coffee_shop` apart, so a name that differs from another one only by case, '-' and '_' is refused
- * with SIMBA_EEXISTS. */
+ * opened. `ops` must stay valid. SIMBA_EINVAL: its abi is not SIMBA_BACKEND_ABI, or its name, a
+ * function or the words of an option are missing. A process can have SIMBA_BACKENDS_MAX of them.
+ * Configuration files then may have a section `simba.NAME` for it, with its `options` as keys. So
+ * its name is a letter, followed by letters, digits, '-' and '_', with at most
+ * SIMBA_BACKEND_NAME_MAX characters; otherwise SIMBA_EINVAL. A key of a configuration does not tell
+ * `coffeeShop`, `coffee-shop` and `coffee_shop` apart, so a name that differs from another one only
+ * by case, '-' and '_' is refused with SIMBA_EEXISTS. */
 #define SIMBA_BACKENDS_MAX 32
 #define SIMBA_BACKEND_NAME_MAX 32
 SIMBA_API int simba_backend_register(const struct simba_backend_ops *ops,

@@ -10,6 +10,7 @@
 #include "backend/module.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "base/url_options.h"
 
 #include <simba/backend.h>
 
@@ -20,6 +21,28 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sb_fork_guard lock_guard = {.lock = &lock};
 static const struct simba_backend_ops *registered[SIMBA_BACKENDS_MAX - SB_MODULES_MAX];
 static size_t registered_count;
+
+/* The words of an option are read without another look at their number. */
+static int check_options(const struct simba_backend_ops *ops, struct simba_error *error)
+{
+    const struct simba_backend_option *option;
+
+    for (size_t i = 0; (option = sb_url_declared_option(ops, i)) != NULL; i++) {
+        const char *space = option->words != NULL ? strchr(option->words, ' ') : NULL;
+
+        if (option->type == SIMBA_OPTION_CHOICE && option->words == NULL)
+            return sb_error_set(error, SIMBA_EINVAL,
+                                "the option '%.60s' of the backend '%.60s' has no words",
+                                option->name, ops->name);
+        if (option->type == SIMBA_OPTION_SWITCH &&
+            (space == NULL || space == option->words || strchr(space + 1, ' ') != NULL))
+            return sb_error_set(error, SIMBA_EINVAL,
+                                "the option '%.60s' of the backend '%.60s' needs two words, for "
+                                "yes and no",
+                                option->name, ops->name);
+    }
+    return SIMBA_OK;
+}
 
 int sb_backend_check(const struct simba_backend_ops *ops, struct simba_error *error)
 {
@@ -36,7 +59,7 @@ int sb_backend_check(const struct simba_backend_ops *ops, struct simba_error *er
     if (ops->serves == NULL || ops->open == NULL || ops->submit == NULL || ops->close == NULL)
         return sb_error_set(error, SIMBA_EINVAL,
                             "the backend '%.60s' needs serves, open, submit and close", ops->name);
-    return SIMBA_OK;
+    return check_options(ops, error);
 }
 
 /* ---- Registering ----------------------------------------------------------------------------- */

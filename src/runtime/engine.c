@@ -58,7 +58,8 @@ static void open_backend(void *argument)
     engine->host.loop = sb_loop_uv(engine->loop);
     if (engine->ops->no_sigpipe)
         sb_loop_set_no_sigpipe(engine->loop);
-    opening->code = engine->ops->open(&config, &engine->host, &engine->backend, &opening->error);
+    opening->code = sb_late_open_backend(engine->ops, &config, &engine->host, &engine->backend,
+                                         &opening->error);
 }
 
 /* What is wrong with the URL does not heal. */

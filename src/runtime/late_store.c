@@ -70,6 +70,18 @@ bool sb_late_may_heal(int code)
     }
 }
 
+int sb_late_open_backend(const struct simba_backend_ops *ops,
+                         const struct simba_backend_config *config,
+                         const struct simba_backend_host *host, simba_backend **ret_backend,
+                         struct simba_error *error)
+{
+    int code = ops->open(config, host, ret_backend, error);
+
+    if (code != SIMBA_OK && error->code == SIMBA_OK)
+        sb_error_plain(error, code);
+    return code;
+}
+
 bool sb_late_is_open(const struct sb_late_store *late)
 {
     return atomic_load(&late->is_open);
@@ -177,7 +189,8 @@ static void open_store(void *argument)
     SB_CHECK(sb_loop_is_current(late->loop) && late->store == NULL,
              "a store is opened once, on its own loop");
     late->host.loop = sb_loop_uv(late->loop);
-    opening->code = late->config.ops->open(&config, &late->host, &late->store, opening->error);
+    opening->code =
+        sb_late_open_backend(late->config.ops, &config, &late->host, &late->store, opening->error);
 }
 
 /* The store sends its requests by itself. */

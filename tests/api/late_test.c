@@ -124,8 +124,9 @@ static atomic_uint under_way; /* openings that have not returned */
 static atomic_uint successes;
 static atomic_uint closings;
 static atomic_bool is_up;
-static atomic_bool hangs;      /* openings do not return until this is false or HANG_MS are over */
-static atomic_bool hangs_next; /* the same, after the next one that succeeds */
+static atomic_bool hangs; /* openings do not return until this is false or HANG_MS are over */
+static atomic_bool says_nothing; /* it leaves the error of a refusal empty */
+static atomic_bool hangs_next;   /* the same, after the next one that succeeds */
 static atomic_bool is_hanging;
 static atomic_bool has_password;
 static atomic_int refusal;
@@ -157,6 +158,8 @@ static int open_when_up(const struct simba_backend_config *config,
     if (atomic_load(&hangs))
         hang();
     if (!atomic_load(&is_up)) {
+        if (atomic_load(&says_nothing))
+            return atomic_load(&refusal);
         error->code = atomic_load(&refusal);
         snprintf(error->text, sizeof error->text, "not yet");
         return error->code;
@@ -219,6 +222,29 @@ static simba_client *open_brought(const char *text)
     options.backend = &brought;
     options.allow_store_down = true;
     return probe_open_with(text, &options);
+}
+
+static bool was_refused(void *contender)
+{
+    return simba_contender_last_error(contender, NULL) == SIMBA_EDENIED;
+}
+
+static void a_store_that_fails_without_a_word_grants_nothing(void **state)
+{
+    simba_client *client;
+    struct probe probe = {0};
+
+    (void)state;
+    atomic_store(&says_nothing, true);
+    client = open_brought("memory:silent?" PROBE_LONG);
+    probe_create(&probe, client, "m", NULL);
+    probe_start(&probe);
+    assert_true(test_wait(was_refused, probe.contender));
+    assert_int_equal(simba_contender_status(probe.contender), SIMBA_STARTING);
+    assert_false(simba_contender_is_owner(probe.contender));
+    probe_end(&probe);
+    probe_close(client);
+    atomic_store(&says_nothing, false);
 }
 
 static void a_password_that_can_be_read_once_is_kept(void **state)
@@ -453,6 +479,7 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_relative_path_counts_from_the_folder_of_the_opening,
                                         make_url, remove_folder),
+        cmocka_unit_test(a_store_that_fails_without_a_word_grants_nothing),
         cmocka_unit_test(a_password_that_can_be_read_once_is_kept),
         cmocka_unit_test(a_password_file_is_found_from_another_folder),
         cmocka_unit_test(many_contenders_own_when_the_store_comes),

@@ -96,6 +96,26 @@ static void refuses_a_table_with_a_hole(void **state)
     assert_int_equal(simba_backend_register(NULL, NULL), SIMBA_EINVAL);
 }
 
+static void refuses_an_option_without_its_words(void **state)
+{
+    static const char *const words[] = {NULL, "yes", " no", "yes no perhaps"};
+    struct simba_backend_option options[] = {{"sweet", SIMBA_OPTION_SWITCH, "yes no"},
+                                             {NULL, SIMBA_OPTION_TEXT, NULL}};
+    struct simba_backend_ops ops = toy_ops("wordless", serves_toy);
+    struct simba_error error = {0};
+
+    (void)state;
+    ops.options = options;
+    for (size_t i = 0; i < TEST_COUNT(words); i++) {
+        options[0].words = words[i];
+        assert_int_equal(simba_backend_register(&ops, &error), SIMBA_EINVAL);
+        assert_non_null(strstr(error.text, "'sweet'"));
+    }
+    options[0] = (struct simba_backend_option){"kind", SIMBA_OPTION_CHOICE, NULL};
+    assert_int_equal(simba_backend_register(&ops, &error), SIMBA_EINVAL);
+    assert_non_null(strstr(error.text, "'kind'"));
+}
+
 /* Nothing behind `abi` may be read: it may lie elsewhere. */
 static void refuses_a_backend_that_was_built_with_another_header(void **state)
 {
@@ -206,6 +226,7 @@ int main(void)
         cmocka_unit_test(finds_a_backend_once_it_is_registered),
         cmocka_unit_test(does_not_let_a_built_in_scheme_be_taken_over),
         cmocka_unit_test(refuses_a_table_with_a_hole),
+        cmocka_unit_test(refuses_an_option_without_its_words),
         cmocka_unit_test(refuses_a_backend_that_was_built_with_another_header),
         cmocka_unit_test(refuses_a_name_that_no_key_can_be),
         cmocka_unit_test(refuses_a_name_that_a_key_does_not_tell_from_another),
