@@ -82,7 +82,11 @@ STORIES = [
     ("overlaps of a fail-over without end",
      "2000 excuse split\n2001 believe lead w2-1/c 7 2300\n2100 believe lead w0-2/c 8 2200\n"
      "2400 believe lead w2-1/c 9 2700\n2500 believe lead w0-2/c 10 2600\n"
-     "2800 believe lead w2-1/c 11 3300\n3000 believe lead w0-2/c 12 3200", "one owner"),
+     "2800 believe lead w2-1/c 11 3300\n3000 believe lead w0-2/c 12 3200\n"
+     "3600 believe lead w2-1/c 13 4400\n3700 believe lead w0-2/c 14 4300", "one owner"),
+    ("overlaps of a fail-over and of the next, to the old master",
+     "2000 excuse split\n2001 believe lead w2-1/c 7 2900\n2100 believe lead w0-2/c 8 2800\n"
+     "3300 believe lead w0-2/c 9 3800\n3400 believe lead w2-1/c 10 3500", None),
     ("overlaps of two fail-overs",
      "2000 excuse split\n2001 believe lead w2-1/c 7 2300\n2100 believe lead w0-2/c 8 2200\n"
      "4400 believe lead w2-1/c 9 4700\n4500 believe lead w0-2/c 10 4600", None),
