@@ -1,61 +1,65 @@
 /*
  * backend.h - for programmers who add a store to Simba.
  *
- * A backend carries requests to a store and answers. It knows nothing of callbacks, threads of the
- * application or time-outs of a contest: that is the business of the contention machine, which
- * relies on the duties below and on nothing else.
+ * A backend carries requests to a store and answers them. It knows nothing of callbacks, threads of
+ * the application or time-outs of a contest. Those belong to the contention machine, which relies
+ * on the duties below and on nothing else.
  *
  * Duties
- *  1. Every request is answered exactly once, by host->reply. An answer may come from any thread,
- *     at any time, also from within `submit`. Until then the request and its strings stay valid;
- *     from then on the backend must not touch it.
- *  2. A request is answered within about request->timeout_ms, if need be with an error. A GUARD
- *     that the store is about to come to may take until two thirds of its transition_ms have
- *     passed: a stop waits for it.
- *  3. A success tells the owner as the store has it after the request, in time LEFT by the store's
- *     clock. The library counts that from the moment the request was made, or from as_of_ms where
- *     that is set: the instant of a session's last proof (duty 9), or of the last proof that the
- *     server which answered is the right one (Redis with sentinels), on simba_now_ms() and never
- *     later than the true one.
- *  4. An error says what is known: SIMBA_EUNKNOWN when the request may have been or may still be
- *     applied (the reply was lost), any other code when it certainly was not and will not be.
- *  5. Requests of one mutex that are carried out do so atomically, as the list of operations says.
+ *  1. The backend answers every request exactly once, by host->reply, from any thread, at any time,
+ *     also from within `submit`. The request and its strings stay valid until the answer; after it
+ *     the backend must not touch them.
+ *  2. It answers within about request->timeout_ms, if need be with an error. A GUARD that waits in
+ *     the store may take until two thirds of its transition_ms have passed: a stop waits for it.
+ *  3. A success names the owner after the request, with the times LEFT by the store's clock. The
+ *     library counts them from the sending of the request, or from as_of_ms where that is set.
+ *     as_of_ms is the time of the last proof that the session lives (duty 9), or that the server
+ *     which answered is the master (Redis with sentinels). It is a time of simba_now_ms(), and
+ *     never later than the true time of the proof.
+ *  4. An error says what is known. SIMBA_EUNKNOWN: the reply was lost, so the store may have
+ *     applied the request or may still do so. Any other code: the store has not applied it and
+ *     never will.
+ *  5. The store applies each request atomically, as described at enum simba_op.
  *  6. `revision` never goes back: each new term of a mutex has a larger one than all terms before.
  *     It may also grow with renewals.
- *  7. Wake-ups and the feed are courtesies. Correctness must not rest on them: a lost, late,
- *     repeated or invented one does no harm.
+ *  7. Notices are hints. A lost, late, repeated or invented one must do no harm.
  *  8. After a broken connection the backend reconnects by itself with a back-off, and creates again
  *     what a store that lost its data no longer has.
- *  9. A store of sessions (ZooKeeper) answers MINE with a finite lease that counts from as_of_ms,
- *     the last proof that the session lives. That may be as old as it is: a proof older than the
- *     ttl makes the library ask again with a back-off, and one older than the lease ends the term.
- *     A GUARD may be answered from memory only where the client would have been told of the loss of
- *     the entry (a watch on the own entry, in order with the proofs), and only as of an instant up
- *     to which it has been told. A term's revision is that of its entry's creation, so an ACQUIRE
- *     of a contender that was told that it owns makes a new entry. Requests of one contender are
- *     carried out in their order or not at all. The client takes an entry away when nobody has
- *     acquired or guarded it for a lease since it was answered or came first, and when its
- *     contender has gone (`listen`) without having been told that it owns; an entry of an older
- *     session of the same id is told as nobody's.
+ *  9. A store of sessions (ZooKeeper), whose owners are the first entries of its queues:
+ *     - It names an owner with a finite lease that counts from as_of_ms, the last proof that the
+ *       session lives. The proof may be old: if it is older than the ttl, the library asks again
+ *       with a back-off; if it is older than the lease, the term ends.
+ *     - It may answer a GUARD from memory only if the server would have told this client of the
+ *       loss of the entry (by a watch on the entry, in order with the proofs), and only with an
+ *       as_of_ms up to which it has been told.
+ *     - The revision of a term is that of the creation of its entry. So an ACQUIRE of a contender
+ *       that was told that it owns makes a new entry.
+ *     - It runs the requests of one contender in their order, or not at all.
+ *     - The client deletes an entry that was neither acquired nor guarded for a lease since its
+ *       answer or since it came first, and an entry whose contender has gone (`listen`) without
+ *       having been told that it owns.
+ *     - It answers that there is no owner while the first entry is one that an older session made
+ *       for the same id: the contender must not take it for its own.
  * 10. All descriptors are close-on-exec. The backend prints nothing and never ends the process.
  * 11. Two contenders may have the same id by mistake. A store that knows the token of the owner's
- *     term tells it in `fence`, and renews only the term that a GUARD names; an owner whose GUARD
- *     is answered with another token ends its term. Where the store does not know tokens, but every
- *     ACQUIRE and GUARD that changes the record adds exactly 1 to its revision, it sets
- *     `revision_counts`, and the owner finds out by counting.
- * 12. No request ever shortens a lease that the same id was granted before, in whatever order
- *     requests are carried out and whenever their time was taken.
+ *     term returns it in `fence`, and renews only the term that a GUARD names; an owner whose GUARD
+ *     is answered with another token ends its term. A store that does not know tokens, but adds
+ *     exactly 1 to the revision with every ACQUIRE and GUARD that changes the record, sets
+ *     `revision_counts`; the owner then finds the other contender by counting.
+ * 12. No request ever shortens a lease that the same id was granted before, in whatever order the
+ *     store runs the requests, and at whatever time it read its clock.
  * 13. A RELEASE that names a revision and finds no such record of `id` sets `missed`: the term had
- *     ended before. The owner is told SIMBA_ELOST then. A record whose lease has ended is found as
- *     long as the store keeps it. A backend that has sent a RELEASE twice, and cannot know which of
- *     the two did it, leaves `missed` false.
+ *     ended before, and the owner gets SIMBA_ELOST. A record whose lease has ended counts as found
+ *     while the store keeps it. A backend that has sent a RELEASE twice, and cannot know which of
+ *     the two released, leaves `missed` false.
  *
- * Threads: open, submit, listen and close are called on the client's loop thread and must not block
- * there, except open, which may take as long as it needs to find out whether the store can be used,
- * and submit for a local disk where nobody else listens who would be delayed. The loop thread is
- * whichever turns the loop at the time: a thread of the application that waits for an answer may do
- * so. There is one at a time and each sees what the last one did, but nothing may hang on its
- * identity, such as thread-local variables; threads that a backend starts block all signals.
+ * Threads: the library calls open, submit, listen and close on the client's loop thread. They must
+ * not block there. Exceptions: open may take the time that it needs to find out whether the store
+ * can be used; submit may wait for a local disk if it delays no other contender or observer
+ * (`listen`). The loop thread may change: while a thread of the application waits for an answer, it
+ * may run the loop. One thread runs it at a time, and each sees what the one before has written. So
+ * a backend must not rely on the identity of the thread, for example by thread-local variables.
+ * Threads that a backend starts block all signals.
  */
 #ifndef SIMBA_BACKEND_H
 #define SIMBA_BACKEND_H
@@ -76,26 +80,27 @@ typedef struct simba_backend simba_backend; /* each backend defines its own */
 
 enum simba_op {
     SIMBA_OP_NONE,
-    /* If nobody owns, or the lease of the owner has ended, or the owner is `id`: make `id` the
-     * owner with a full lease and a new, larger revision. Otherwise change nothing but the wait
+    /* If there is no owner, or the lease of the owner has ended, or the owner is `id`: make `id`
+     * the owner with a full lease and a new, larger revision. Otherwise change nothing but the wait
      * queue. */
     SIMBA_OP_ACQUIRE,
     /* If the owner is `id`, its lease has not ended, and `fence` is 0 or the token of the owner's
-     * term: give it a full lease again. Otherwise change nothing. Never makes anybody an owner,
-     * never creates a record. A store that cannot tell terms apart may pass over `fence` (duty
-     * 11). */
+     * term: give it a full lease again. Otherwise change nothing. A GUARD never makes an
+     * owner and never creates a record. A store that does not know terms may ignore `fence`
+     * (duty 11). */
     SIMBA_OP_GUARD,
-    /* If the owner is `id` and the record's revision is `revision`: nobody owns, the next waiter is
-     * woken. With revision 0 nothing is given back, and the answer need not name the owner. Always:
-     * `id` leaves the wait queue. Where the queue itself makes owners (duty 9) that is so also for
-     * an entry that has come first, as long as `id` was not told of it by an ACQUIRE or a GUARD. */
+    /* If the owner is `id` and the record's revision is `revision`: end its lease and wake the next
+     * waiter. With revision 0 release nothing; the answer need not name the owner. Always remove
+     * `id` from the wait queue. In a store of sessions (duty 9) that includes an entry that has
+     * come first, as long as no ACQUIRE or GUARD has told `id` that it owns. */
     SIMBA_OP_RELEASE,
-    /* Tell the owner, change nothing. With an `id`: as to that contender, with the revision to
-     * release. */
+    /* Return the owner, change nothing. With an `id`: as an answer to that contender, with the
+     * revision that it would release. */
     SIMBA_OP_READ,
-    /* Tell all mutexes (mutex == NULL) in the order of their names' bytes, change nothing. */
+    /* Return all mutexes (mutex == NULL) in the order of their names' bytes, change nothing. */
     SIMBA_OP_LIST,
-    /* Tell who waits for the mutex, the next one first, change nothing. Only where `has_queue`. */
+    /* Return the waiters of the mutex, the next one first, change nothing. Only with
+     * `has_queue`. */
     SIMBA_OP_QUEUE
 };
 
@@ -154,12 +159,11 @@ struct simba_backend_host {
     void (*reply)(const struct simba_backend_host *host, struct simba_request *request,
                   const struct simba_reply *reply);
 
-    /* A courtesy. `mutex` NULL: any; `id` NULL: all contenders of the mutex. */
+    /* A hint. `mutex` NULL: any; `id` NULL: all contenders of the mutex. */
     void (*notice)(const struct simba_backend_host *host, enum simba_notice notice,
                    const char *mutex, const char *id);
 
-    /* The session that leases lived in is over: nothing that was held is held. `mutex` NULL:
-     * all. */
+    /* The session has ended, and with it all its leases; with a `mutex`, that mutex's lease. */
     void (*session_lost)(const struct simba_backend_host *host, const char *mutex);
 
     void (*post)(const struct simba_backend_host *host, struct simba_task *task);
@@ -168,9 +172,9 @@ struct simba_backend_host {
                 const char *format, ...) SIMBA_PRINTF(3, 4);
 };
 
-/* The URL of a client, taken apart and percent-decoded. Parameters that nobody asked for make
- * simba_client_open fail, so that a misspelt option is found. Those of the client itself (ttl ...)
- * are asked for before the backend is opened. */
+/* The URL of a client, taken apart and percent-decoded. simba_client_open fails if
+ * the URL has a parameter that the backend has not read: so a misspelt option is found. The client
+ * reads its own parameters (ttl ...) before it opens the backend. */
 typedef struct simba_url simba_url;
 
 SIMBA_API const char *simba_url_scheme(const simba_url *url);
@@ -182,12 +186,12 @@ SIMBA_API int simba_url_port(const simba_url *url, size_t index); /* 0: none */
 SIMBA_API const char *simba_url_path(const simba_url *url);       /* "" or what follows the hosts */
 SIMBA_API const char *simba_url_param(simba_url *url, const char *name); /* NULL: none */
 
-/* A duration parameter: `value` stays as it is where the URL has none. */
+/* Reads a duration parameter. Without one `value` stays unchanged. */
 SIMBA_API int simba_url_duration(simba_url *url, const char *name, int64_t *value,
                                  struct simba_error *error);
 
-/* Fails when a parameter is left that nobody has asked for. A backend that changes something when
- * it opens (creates a file, starts a session) asks for all of its own first and then calls this. */
+/* Fails if the URL has a parameter that was not read. A backend that changes something when it
+ * opens (creates a file, starts a session) reads all its parameters first and then calls this. */
 SIMBA_API int simba_url_check_params(const simba_url *url, struct simba_error *error);
 
 /* An option of a backend's URLs, so that a configuration file can have it as a key. */
@@ -220,9 +224,9 @@ struct simba_backend_ops {
     /* Whether this backend serves the scheme of a URL. */
     bool (*serves)(const char *scheme);
 
-    /* Creates. `host` outlives the backend. On failure nothing is left behind. The close of a
-     * client that was opened with allow_store_down does not wait for an `open` under way: a thread
-     * still runs that, and then `close`. So code and tables of a backend must never be unloaded. */
+    /* Creates. `host` outlives the backend. A failure leaves nothing behind. With allow_store_down
+     * the close of a client does not wait for an `open` that still runs: a thread finishes it and
+     * calls `close`. So the code and tables of a backend must never be unloaded. */
     int (*open)(const struct simba_backend_config *config, const struct simba_backend_host *host,
                 simba_backend **ret_backend, struct simba_error *error);
 
@@ -252,18 +256,18 @@ struct simba_backend_ops {
      * thread. */
     int (*life_fd)(simba_backend *backend);
 
-    /* Whether nothing that it does on the loop thread raises SIGPIPE: it writes to no sockets or
-     * pipes there, or with MSG_NOSIGNAL. Then no thread has to be spared it. */
+    /* Whether the backend never raises SIGPIPE on the loop thread: there it writes to no sockets or
+     * pipes, or only with MSG_NOSIGNAL. Then the library need not block that signal. */
     bool no_sigpipe;
 
-    /* Whether an owner holds by a session and not by a lease (duty 9). The library still plans by
-     * the finite times of the answers, but it tells the application SIMBA_INFINITE as the times of
-     * every owner. */
+    /* Whether owners hold by sessions and not by leases (duty 9). The library still uses the finite
+     * times of the answers, but reports SIMBA_INFINITE to the application as the times of every
+     * owner. */
     bool has_sessions;
 
-    /* May be NULL. Whether the store takes a mutex of this name, and an id (NULL: an observer), as
-     * far as that is known without asking it; otherwise SIMBA_EINVAL. A start fails with that at
-     * once. Any thread, must not block. */
+    /* May be NULL. SIMBA_EINVAL if the store cannot have a mutex of this name or a contender of
+     * this id (NULL: an observer), as far as that is known without asking the store. A start then
+     * fails at once. Any thread, must not block. */
     int (*check_names)(simba_backend *backend, const char *mutex, const char *id,
                        struct simba_error *error);
 

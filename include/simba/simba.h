@@ -220,7 +220,7 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
                                        simba_client **ret_client, struct simba_error *error);
 
-/* Destroys a client. Takes NULL.
+/* Destroys a client. NULL is allowed.
  *   SIMBA_EBUSY    an object of the client is open, and nothing has changed; or a callback of a
  *                  closed object did not return within the stop timeout: call again
  *   SIMBA_EMISUSE  called from a callback */
@@ -295,11 +295,13 @@ SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *err
 /* Destroys a locker; releases first if needed. No thread may be in an acquire. */
 SIMBA_API void simba_locker_close(simba_locker *locker);
 
-/* About this instant. Lock-free, cheap enough for every step of the work. */
+/* Answers for this instant. Lock-free, cheap enough for every step of the work. */
 SIMBA_API bool simba_locker_is_held(const simba_locker *locker);
-SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker);      /* 0: not held */
-SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker); /* as of a contender */
-SIMBA_API int64_t simba_locker_window_ms(const simba_locker *locker);   /* as of a contender */
+SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker); /* 0: not held */
+
+/* The same as for a contender. */
+SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
+SIMBA_API int64_t simba_locker_window_ms(const simba_locker *locker);
 
 /* Valid until the locker is closed. */
 SIMBA_API const char *simba_locker_id(const simba_locker *locker);
@@ -394,7 +396,7 @@ SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_erro
  * on_released follows, and the client releases the mutex when the callback has returned. */
 SIMBA_API void simba_contender_close(simba_contender *contender);
 
-/* About this instant. Lock-free, cheap enough for every step of the work. */
+/* Answers for this instant. Lock-free, cheap enough for every step of the work. */
 SIMBA_API bool simba_contender_is_owner(const simba_contender *contender);
 SIMBA_API bool simba_contender_is_in_ttl(const simba_contender *contender);
 SIMBA_API enum simba_status simba_contender_status(const simba_contender *contender);
@@ -536,7 +538,7 @@ SIMBA_API enum simba_status simba_observer_status(const simba_observer *observer
 /* Valid until the observer is closed. */
 SIMBA_API const char *simba_observer_mutex(const simba_observer *observer);
 
-/* The last change that the store told, as of a contender. */
+/* The last change that the store told, same as for a contender. */
 SIMBA_API void simba_observer_state(simba_observer *observer, struct simba_state *ret_state);
 
 /* ---- Scope-bound handles for GCC and Clang --------------------------------------------------- */
@@ -796,7 +798,7 @@ struct simba_allocator {
  * function is missing. */
 SIMBA_API int simba_set_allocator(const struct simba_allocator *allocator);
 
-/* Frees memory that a function of the library handed over. Takes NULL. */
+/* Frees memory that a function of the library handed over. NULL is allowed. */
 SIMBA_API void simba_free(void *memory);
 
 #ifdef __cplusplus

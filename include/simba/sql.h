@@ -1,20 +1,20 @@
 /*
- * sql.h - the mutexes of an SQL database as what they are there: rows.
+ * sql.h - the mutexes of an SQL database as rows of its table.
  *
- * A contest needs none of this. The repository is for programs that set up, inspect or repair a
- * table, or build another kind of lock on the same rows. Each call is one attempt at one row;
- * nothing is renewed, and no time is kept: an owner that does not acquire again in time loses its
- * row to the next.
+ * Contenders and lockers do not need this header. The repository is for programs that set up,
+ * inspect or repair the table, or build another kind of lock on the same rows. Each call is one
+ * attempt at one row. The repository renews nothing: an owner must acquire again before its lease
+ * ends, or another id can acquire the row.
  *
- * All times are on the clock of the database (on SQLite that of simba_now_ms()), in milliseconds. A
- * handle may be used by several threads; their calls take turns. Calls wait for the database, at
- * most for the URL's `timeout` each, but for the look-up of the server's name. What fails for a
- * reason that may pass (a lock, a deadlock, a lost connection before anything was sent) is tried
- * again within it, and told as it failed first; SIMBA_EUNKNOWN tells that the reply to a change was
- * lost.
+ * All times are milliseconds on the clock of the database (on SQLite that of simba_now_ms()).
+ * Several threads may use a handle; their calls take turns. A call waits for the database for at
+ * most the `timeout` of the URL; the look-up of the server's name is not counted. Within that time
+ * it repeats what failed for a reason that may pass: a lock, a deadlock, a connection that broke
+ * before anything was sent. If the repetitions fail, too, it returns the first error.
+ * SIMBA_EUNKNOWN: the reply to a change was lost.
  *
- * Names and ids are those of simba.h, none may be NULL. Results go to `ret_...`, which stay as they
- * are on failure. Without a handle or a `ret_...` a call is SIMBA_EMISUSE. `error` may be NULL.
+ * Names and ids follow the rules of simba.h; none may be NULL. Results go to `ret_...`, which a
+ * failure leaves unchanged. A missing handle or `ret_...` is SIMBA_EMISUSE. `error` may be NULL.
  */
 #ifndef SIMBA_SQL_H
 #define SIMBA_SQL_H
@@ -44,24 +44,25 @@ struct simba_record {
 SIMBA_API int simba_repository_open(const char *url, simba_repository **ret_repository,
                                     struct simba_error *error);
 
-/* Destroys. Takes NULL. No thread may be in a call. */
+/* Destroys. NULL is allowed. No thread may be in a call. */
 SIMBA_API void simba_repository_close(simba_repository *repository);
 
-/* Makes sure of the table. *ret_created: it was missing, and this handle has created it. */
+/* Creates the table if it is missing. *ret_created: this handle has created it, in this call or
+ * before. */
 SIMBA_API int simba_repository_init_schema(simba_repository *repository, bool *ret_created,
                                            struct simba_error *error);
 
-/* The statement that creates the table, for an administrator to run by hand; nothing is connected
- * to. The text is never freed. SIMBA_EUNSUPPORTED: no SQL database, or one that only the library
- * can set up (SQLite). */
+/* The statement that creates the table, for an administrator to run by hand. Does not connect. The
+ * text is static. SIMBA_EUNSUPPORTED: not an SQL database, or SQLite, which only the library can
+ * set up. */
 SIMBA_API int simba_repository_schema(const char *url, const char **ret_statement,
                                       struct simba_error *error);
 
-/* Adds a mutex that nobody owns. One that is there already is SIMBA_EEXISTS. */
+/* Adds a mutex without an owner. SIMBA_EEXISTS: the mutex exists. */
 SIMBA_API int simba_repository_init_mutex(simba_repository *repository, const char *mutex,
                                           struct simba_error *error);
 
-/* The same, but one that is there already is no error and stays as it is. */
+/* The same, but a mutex that exists is no error and stays unchanged. */
 SIMBA_API int simba_repository_try_init_mutex(simba_repository *repository, const char *mutex,
                                               bool *ret_created, struct simba_error *error);
 
@@ -70,15 +71,15 @@ SIMBA_API int simba_repository_get_owner(simba_repository *repository, const cha
                                          struct simba_record *ret_record,
                                          struct simba_error *error);
 
-/* Makes `id` the owner if nobody is, or the owner's lease has ended, or it is `id` itself, which
- * thereby renews. A lease of `id` is never shortened, whatever is asked for. A mutex that is
- * missing is not acquired. */
+/* Makes `id` the owner if the mutex has no owner, or the owner's lease has ended, or `id` owns it
+ * already: that renews the lease, and never shortens it. A mutex that does not exist is not
+ * acquired. */
 SIMBA_API int simba_repository_acquire(simba_repository *repository, const char *mutex,
                                        const char *id, int64_t ttl_ms, int64_t transition_ms,
                                        bool *ret_acquired, struct simba_error *error);
 
-/* The same, and tells the row afterwards, in one transaction. A mutex that is missing is added
- * first. */
+/* The same, and returns the row as it is afterwards, in one transaction. Adds a mutex that does not
+ * exist. */
 SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repository,
                                                      const char *mutex, const char *id,
                                                      int64_t ttl_ms, int64_t transition_ms,
@@ -86,14 +87,14 @@ SIMBA_API int simba_repository_acquire_and_get_owner(simba_repository *repositor
                                                      struct simba_record *ret_record,
                                                      struct simba_error *error);
 
-/* Releases what `id` owns, and wakes waiters. *ret_released: it did own. SIMBA_ENOTFOUND when
- * there is no such mutex. After SIMBA_EUNKNOWN the server may still carry it out; that ends no
- * lease that `id` has acquired or renewed since. */
+/* Releases the mutex if `id` owns it, and wakes waiters. *ret_released: `id` owned it.
+ * SIMBA_ENOTFOUND: there is no such mutex. After SIMBA_EUNKNOWN the server may still run the
+ * release; it ends no lease that `id` has acquired or renewed since. */
 SIMBA_API int simba_repository_release(simba_repository *repository, const char *mutex,
                                        const char *id, bool *ret_released,
                                        struct simba_error *error);
 
-/* Tells the row of a mutex, which is added where it is missing; two clients may add it at the same
+/* Returns the row of a mutex. Adds a mutex that does not exist; two clients may do so at the same
  * time. */
 SIMBA_API int simba_repository_ensure_owner(simba_repository *repository, const char *mutex,
                                             struct simba_record *ret_record,

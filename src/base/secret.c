@@ -30,8 +30,8 @@
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* What a sentence calls a file: with the folder in front, because who reads it may be in another
- * one than the process. */
+/* The name of a file in a message: with the folder in front, because the reader of the message may
+ * be in another folder. */
 const char *sb_url_full_name(const char *path, char buffer[PATH_MAX])
 {
     char folder[PATH_MAX];

@@ -94,7 +94,8 @@ static void on_wake(struct sb_machine *m, int64_t now_ms)
         m->attempt_at_ms = sb_earlier(m->attempt_at_ms, now_ms);
 }
 
-/* An owner knows who owns, and a start will be told. */
+/* Only a waiting follower reads: an owner knows the owner, and a start learns it from its first
+ * answer. */
 static void on_changed(struct sb_machine *m, int64_t now_ms)
 {
     if (m->follows && m->status == SIMBA_RUNNING && !m->held)
@@ -229,8 +230,8 @@ static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
             return;
         }
         if (!m->touched && m->claim == SB_CLAIM_NONE && m->callbacks == 0) {
-            sb_machine_finish(m, SIMBA_OK,
-                              step); /* nothing was asked, and nothing older came to light */
+            /* Nothing was asked, and nothing older came to light. */
+            sb_machine_finish(m, SIMBA_OK, step);
             return;
         }
     }

@@ -123,7 +123,9 @@ struct sb_machine {
     bool tells_renewals; /* each is told like a change */
     bool follows;        /* while it waits it reads when the owner is said to have changed */
     bool reading;        /* the last request was such a READ */
-    bool doubt;     /* an older acquire came to light that may be later than the one in flight */
+    /* An older ACQUIRE succeeded or is unknown, and the store may have run it after the request in
+     * flight. */
+    bool doubt;
     bool rival;     /* the store has a term of my id that is not mine: it is waited for */
     bool ends_term; /* a stop ends a term that has neither been given back nor found gone yet */
     bool lost;      /* a stop has found the term gone that it ends */
@@ -135,7 +137,7 @@ struct sb_machine {
     uint64_t fence;         /* of the term, while held */
     uint64_t revision; /* of the record when it was last told; it still is where claim is MINE */
     uint64_t claimed;  /* the token of its term then; 0: not known */
-    uint64_t stray;    /* the term that an older generation came to have meanwhile; 0: none */
+    uint64_t stray;    /* fence of a term that a late ACQUIRE of an older generation won; 0: none */
     uint64_t open;     /* of my ACQUIREs and GUARDs: those that may change the record after that */
     uint64_t random;
     struct simba_owner owner; /* as far as is known; last: the runtime folds it between two steps */

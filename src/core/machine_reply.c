@@ -326,8 +326,8 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
         m->failures = 0;
     if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE && m->callbacks == 0 &&
         !m->doubt) {
-        sb_machine_finish(m, SIMBA_OK,
-                          step); /* a grant may be given back while a callback still runs */
+        /* Without callbacks: the machine may release a grant while a callback still runs. */
+        sb_machine_finish(m, SIMBA_OK, step);
     } else if (m->held) {
         sb_machine_lose(m, &owner, e->now_ms, step);
     } else {

@@ -42,8 +42,7 @@ bool simba_owner_is_in_transition(const struct simba_owner *owner, int64_t now_m
     return owner->transition_at_ms >= now_ms;
 }
 
-/* Nobody owns when there is no id, whatever the times are: its zeros are not over at the instant
- * 0. */
+/* An empty owner has times of 0, which at now_ms = 0 would look valid; so the id decides. */
 bool simba_owner_has_owner(const struct simba_owner *owner, int64_t now_ms)
 {
     return owner->id[0] != '\0' && simba_owner_is_in_transition(owner, now_ms);

@@ -263,7 +263,7 @@ static struct sb_worker *add_worker(struct sb_dispatcher *d, const char *name)
     return w;
 }
 
-/* Takes NULL. */
+/* NULL is allowed. */
 static void join_worker(struct sb_worker *w)
 {
     if (w == NULL)

@@ -42,7 +42,7 @@ struct sb_help {
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
                          struct sb_dispatcher **ret_dispatcher, struct simba_error *error);
 
-/* Ends the threads. No strand has calls any more. Takes NULL. */
+/* Ends the threads. No strand has calls any more. NULL is allowed. */
 void sb_dispatcher_destroy(struct sb_dispatcher *dispatcher);
 
 /* A zeroed strand of a dispatcher. SIMBA_ENOMEM when memory is short. The second is for an idle

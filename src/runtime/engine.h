@@ -90,7 +90,7 @@ void sb_engine_cancel(struct sb_engine *engine, struct sb_timer *timer);
  * returned for as long as the stop timeout. */
 bool sb_engine_settle(struct sb_engine *engine);
 
-/* Frees everything; no service is left, and no request. Takes NULL. */
+/* Frees everything; no service is left, and no request. NULL is allowed. */
 void sb_engine_destroy(struct sb_engine *engine);
 
 #endif

@@ -23,7 +23,7 @@ struct sb_ticket *sb_ticket_create(struct sb_strand *strand, void (*run)(struct 
                                    const struct simba_executor *executor);
 
 /* The strand is idle and goes away. A ticket that the executor still has is freed when the executor
- * calls it. Takes NULL. */
+ * calls it. NULL is allowed. */
 void sb_ticket_drop(struct sb_ticket *ticket);
 
 /* Has the executor run the strand. Not while it is to run it already. Calls the application. */

@@ -20,7 +20,7 @@ int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop 
                    struct simba_error *error);
 
 /* Ends the thread when the tasks posted so far have run, and frees all. Callers that put handles of
- * their own on the loop have closed them. Not on the loop's thread. Takes NULL. */
+ * their own on the loop have closed them. Not on the loop's thread. NULL is allowed. */
 void sb_loop_destroy(struct sb_loop *loop);
 
 /* From any thread. The task's memory is free for reuse when its function is called. */

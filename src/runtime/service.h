@@ -11,7 +11,7 @@
 
 struct sb_service;
 
-/* Whom a service calls. */
+/* Callbacks of a service. */
 struct sb_service_calls {
     simba_state_fn *on_acquired;
     simba_state_fn *on_released;

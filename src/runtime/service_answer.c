@@ -40,8 +40,7 @@ static const char *op_name(const struct simba_request *wire)
                                                                : names[wire->op];
 }
 
-/* One failed attempt is a warning. A store that has failed for longer than a lease cannot be kept
- * waiting for: an owner has lost by then, and nobody else can win. */
+/* One failure is a warning; failing for a whole lease is an error: an owner has lost by then. */
 static bool is_away(struct sb_service *s, int64_t now_ms)
 {
     const struct sb_timing *timing = sb_service_timing(s);

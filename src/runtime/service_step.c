@@ -245,8 +245,8 @@ static bool may_share(const struct sb_service *s, const union sb_any_machine *ma
            (sb_service_is_observer(s) || (m->reading && m->in_flight == SIMBA_OP_READ));
 }
 
-/* Steps the machine. Returns as above. *ret_shares: whether its request is the READ of a
- * follower. */
+/* Steps the machine. Returns how many changes get no callback of their own, as
+ * sb_service_keep_report. *ret_shares: whether its request is the READ of a follower. */
 static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
                              struct sb_name *name, struct sb_step *step, bool *ret_dropped,
                              bool *ret_shares)

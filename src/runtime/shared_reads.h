@@ -28,7 +28,7 @@ struct sb_reads;
 int sb_reads_create(struct sb_loop *loop, void (*tell)(void *argument, const char *mutex),
                     void *argument, struct sb_reads **ret_reads);
 
-/* After the loop. Takes NULL. */
+/* After the loop. NULL is allowed. */
 void sb_reads_destroy(struct sb_reads *reads);
 
 /* Tells a hint to the followers of a mutex, now or later. Not from within a step. */

@@ -53,7 +53,7 @@ enum sb_kit_lease {
 int sb_kit_create(const struct simba_tck_options *options, const char *name,
                   struct sb_kit **ret_kit, struct simba_error *error);
 
-/* Destroys it; closes what the case left open. Takes NULL. */
+/* Destroys it; closes what the case left open. NULL is allowed. */
 void sb_kit_free(struct sb_kit *kit);
 
 /* Has the kit close a part, and takes it out again. */

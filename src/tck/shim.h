@@ -29,7 +29,7 @@ int sb_shim_create(const char *url, const struct simba_backend_ops *backend,
 int sb_shim_open(struct sb_shim *shim, const char *url, const struct simba_client_options *options,
                  simba_client **ret_client, struct simba_error *error);
 
-/* Destroys it, after its client was closed. Takes NULL. */
+/* Destroys it, after its client was closed. NULL is allowed. */
 void sb_shim_free(struct sb_shim *shim);
 
 /* From now on requests of the set wait in the shim. */
@@ -44,7 +44,7 @@ void sb_shim_refuse(struct sb_shim *shim, unsigned set, int code);
 /* Delivers the answer that has waited longest; the others go on waiting. */
 void sb_shim_let_go_first(struct sb_shim *shim);
 
-/* Ends all faults; what waited goes on its way. Takes NULL. */
+/* Ends all faults; what waited goes on its way. NULL is allowed. */
 void sb_shim_let_go(struct sb_shim *shim);
 
 /* How many answers wait. */
