@@ -55,8 +55,8 @@ static int choose(const struct sb_config *config, struct sb_sections *all,
     struct simba_error disabled;
 
     if (!sections[0].enabled) {
-        sb_config_fail_value(config, sections[0].enabled_entry, &disabled,
-                             "this is false, so that no store is enabled");
+        sb_config_fail(config, sections[0].enabled_entry->value_place, &disabled,
+                       "%s is false: Simba is switched off", sections[0].enabled_entry->key);
         return sb_error_set(error, SIMBA_EDISABLED, "%s", disabled.text);
     }
     for (size_t i = 0; i < all->count; i++) {

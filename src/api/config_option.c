@@ -129,7 +129,8 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
 
     if (sb_config_is_path(option, name) && strncmp(entry->value, "~/", 2) == 0)
         return sb_config_fail_value(config, entry, error,
-                                    "a shell knows '~', but not this file; write the path in full");
+                                    "the path begins with '~', which only a shell expands: write "
+                                    "the full path");
     switch (option->type) {
     case SIMBA_OPTION_DURATION:
         return simba_duration_parse(entry->value, &number, &why) == SIMBA_OK

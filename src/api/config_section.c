@@ -167,7 +167,8 @@ static int check_url(struct sb_section *section, struct simba_error *error)
         return SIMBA_OK;
     if (sb_section_is_below_folder(section) && strncmp(simba_url_path(url), "~/", 2) == 0)
         return sb_config_fail_value(section->config, section->url_entry, error,
-                                    "a shell knows '~', but not this file; write the path in full");
+                                    "the path begins with '~', which only a shell expands: write "
+                                    "the full path");
     for (size_t i = 0; i < sb_url_param_count(url) && code == SIMBA_OK; i++)
         code = check_param(section, sb_url_param_name(url, i), sb_url_param_value(url, i), error);
     return code;

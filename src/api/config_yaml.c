@@ -34,6 +34,21 @@ static struct sb_config_place place_of(yaml_mark_t mark)
     return (struct sb_config_place){mark.line + 1, mark.column + 1};
 }
 
+/* Whether the line of the problem is indented with a tab: libyaml does not name it. */
+static bool is_indented_by_tab(const yaml_parser_t *parser)
+{
+    const unsigned char *at = parser->input.string.start;
+    const unsigned char *end = parser->input.string.end;
+
+    for (size_t line = 0; line < parser->problem_mark.line && at != NULL; line++) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        at = at != NULL ? at + 1 : NULL;
+    }
+    while (at != NULL && at < end && *at == ' ')
+        at++;
+    return at != NULL && at < end && *at == '\t';
+}
+
 /* The caller deletes the event. */
 static int next_event(struct reader *r, yaml_event_t *event)
 {
@@ -43,9 +58,10 @@ static int next_event(struct reader *r, yaml_event_t *event)
         return SIMBA_OK;
     if (parser->error == YAML_MEMORY_ERROR)
         return sb_error_plain(r->error, SIMBA_ENOMEM);
-    return sb_config_fail(r->config, place_of(parser->problem_mark), r->error,
-                          "this is not YAML: %s",
-                          parser->problem != NULL ? parser->problem : "it cannot be read");
+    return sb_config_fail(
+        r->config, place_of(parser->problem_mark), r->error, "this is not YAML: %s%s",
+        parser->problem != NULL ? parser->problem : "it cannot be read",
+        is_indented_by_tab(parser) ? "; indent with spaces, YAML refuses tabs" : "");
 }
 
 /* Takes one event whose content does not matter, and tells its type. */

@@ -43,8 +43,8 @@ static int validate(const char *kind, const char *name, size_t max, struct simba
         return sb_error_set(error, SIMBA_EINVAL, "the %s '%.20s' is blank", kind, name);
     if (length > max)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the %s '%.20s...' has %zu bytes: %zu are the most", kind, name, length,
-                            max);
+                            "the %s '%.20s...' is %zu bytes long; the limit is %zu", kind, name,
+                            length, max);
     return SIMBA_OK;
 }
 
@@ -221,8 +221,8 @@ int simba_id_unique(const char *name, char ret_id[SIMBA_ID_MAX + 1], struct simb
     if (strlen(name) > max)
         return sb_error_set(
             error, SIMBA_EINVAL,
-            "the contender id '%.20s...' has %zu bytes: with the random part behind it "
-            "%zu are the most",
+            "the contender id '%.20s...' is %zu bytes long; with the random part behind it the "
+            "limit is %zu",
             name, strlen(name), max);
     sb_text_init(&text, ret_id, SIMBA_ID_MAX + 1);
     sb_text_add(&text, "%s", name);

@@ -243,9 +243,7 @@ static int fail_parse(const char *text, struct simba_error *error)
                             "milliseconds",
                             text, text, text);
     return sb_error_set(error, SIMBA_EINVAL,
-                        "'%.40s' is no duration: write it like 250ms, 10s, 1m30s or 2h, at most "
-                        "2^63 ms",
-                        text);
+                        "'%.40s' is not a duration: write 250ms, 10s, 1m30s or 2h", text);
 }
 
 int simba_duration_parse(const char *text, int64_t *ret_ms, struct simba_error *error)

@@ -239,7 +239,8 @@ struct walk {
     struct trust trust;
     bool by_descriptor; /* the way led through a descriptor, of the file `given` */
     struct stat given;
-    int system_code; /* why it failed; 0: `reason` says it */
+    int system_code;  /* why it failed; 0: `reason` says it */
+    bool is_writable; /* the reason: others can write to the file itself */
     char reason[REASON_MAX];
 };
 
@@ -290,8 +291,9 @@ static bool check_writers(struct walk *walk, const char *what, const struct stat
 
     if (!everybody && !group)
         return true;
-    return fail_rule(walk, "%s can write %s: chmod go-w it", everybody ? "everybody" : "its group",
-                     what);
+    walk->is_writable = strcmp(what, "it") == 0;
+    return fail_rule(walk, "%s can write to %s%s", everybody ? "every user" : "its group", what,
+                     walk->is_writable ? "" : "; run chmod go-w on it");
 }
 
 static bool check_file(struct walk *walk, const struct stat *status)
@@ -512,8 +514,9 @@ static int tell(const struct walk *walk, const char *kind, const char *path,
     if (has_other_rights())
         return sb_error_set(error, SIMBA_ECONFIG, "the %s %s cannot be used", kind, path);
     if (system_code == 0)
-        return sb_error_set(error, SIMBA_ECONFIG, "the %s %s is not used: %s", kind, path,
-                            walk->reason);
+        return sb_error_set(error, SIMBA_ECONFIG, "the %s %s is refused: %s%s%s", kind, path,
+                            walk->reason, walk->is_writable ? "; run chmod go-w " : "",
+                            walk->is_writable ? path : "");
     return sb_error_set_backend(error, code_of(system_code), system_code,
                                 "the %s %s cannot be read: %s", kind, path, strerror(system_code));
 }

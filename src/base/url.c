@@ -377,8 +377,8 @@ int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *erro
         return sb_error_set(error, SIMBA_EINVAL, "the URL is missing");
     length = strlen(text);
     if (length > URL_MAX)
-        return sb_error_set(error, SIMBA_EINVAL, "the URL has %zu bytes: %d are the most", length,
-                            URL_MAX);
+        return sb_error_set(error, SIMBA_EINVAL, "the URL is %zu bytes long; the limit is %d",
+                            length, URL_MAX);
     if (has_control(text))
         return sb_error_set(error, SIMBA_EINVAL, "the URL has a control character");
     url = sb_alloc_zero(sizeof(*url) + length + 1);

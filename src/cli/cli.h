@@ -97,11 +97,12 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
 void cli_options_print(FILE *stream, const struct cli_option *options);
 
 /* Read a value. Each returns false for an invalid one, after a message that names `source`: an
- * option or a variable of the environment. A duration is at least `low_ms`. */
+ * option or a variable of the environment. A duration is at least `low_ms`. `kind` is what the word
+ * is: a level. */
 bool cli_option_duration(const char *source, const char *text, int low_ms, int64_t *ret_ms);
 bool cli_option_number(const char *source, const char *text, int low, int high, int *ret_number);
-bool cli_option_word(const char *source, const char *text, const char *const *words,
-                     int *ret_index);
+bool cli_option_word(const char *source, const char *kind, const char *text,
+                     const char *const *words, int *ret_index);
 
 /* ---- Verbs: main.c --------------------------------------------------------------------------- */
 

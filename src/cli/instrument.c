@@ -104,10 +104,9 @@ static const struct cli_option tck_options[] = {
 
 static const char tck_details[] =
     "Runs the compatibility kit against the store: the cases that every backend must pass. It\n"
-    "uses short leases (--ttl and --transition change them), so the store should be quick. The\n"
-    "mutexes it creates are named tck-... with a random part, and are free afterwards; a store "
-    "that\n"
-    "never forgets a name keeps them. Where no store is named it runs on a file of its own.\n"
+    "uses short leases, so a slow store may fail; --ttl and --transition change them. The mutexes\n"
+    "that it creates are named tck-... with a random part, and are free afterwards; a store that\n"
+    "never forgets a name keeps them. If no store is named, it runs on a file of its own.\n"
     "\n"
     "Examples:\n"
     "  simba tck --url sqlite:kit.db\n"

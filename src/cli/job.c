@@ -34,9 +34,10 @@ static bool set_note(void *into, const char *value)
 
 const struct cli_option cli_job_options[] = {
     {'k', "kill-after", "DURATION",
-     "from SIGTERM to SIGKILL (a third of the transition, 5s at most)",
+     "from SIGTERM to SIGKILL\n(a third of the transition, at most 5s)",
      CLI_DURATION(struct cli_job, grace_ms)},
-    {0, "stop-timeout", "DURATION", "to SIGKILL when simba was told to end (10s; lock: never)",
+    {0, "stop-timeout", "DURATION",
+     "after a signal to simba: time until COMMAND gets SIGKILL\n(10s; lock: never)",
      CLI_DURATION(struct cli_job, stop_timeout_ms)},
     {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
      CLI_CALL(set_note)},
@@ -71,8 +72,8 @@ static int choose_id(struct cli_job *job)
     int length = snprintf(job->id, sizeof job->id, "%s (%s)", plain, job->note);
     if (length > SIMBA_ID_MAX)
         return sb_error_set(&job->error, SIMBA_EINVAL,
-                            "--note is too long: with the contender id it has %d bytes, and %d is "
-                            "the most",
+                            "--note is too long: with the contender id it is %d bytes long; the "
+                            "limit is %d",
                             length, SIMBA_ID_MAX);
     return simba_id_validate(job->id, &job->error);
 }
@@ -248,10 +249,10 @@ void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t
     if (left_ms != SIMBA_INFINITE)
         left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;
     if (left_ms == SIMBA_INFINITE || left_ms <= 0)
-        snprintf(buffer, size, "owned by %s%s", owner->id, relation);
+        snprintf(buffer, size, "held by %s%s", owner->id, relation);
     else
-        snprintf(buffer, size, "owned by %s%s for another %s", owner->id, relation,
-                 simba_duration_format(left_ms, left, sizeof left));
+        snprintf(buffer, size, "held by %s%s; its lease ends in %s unless it renews", owner->id,
+                 relation, simba_duration_format(left_ms, left, sizeof left));
 }
 
 static void show_in_place(struct cli_progress *progress, const char *sentence, int64_t now_ms)
@@ -284,8 +285,8 @@ void cli_progress_show(struct cli_progress *progress, const struct simba_owner *
         return;
     cli_progress_describe(owner, owned, sizeof owned);
     snprintf(sentence, sizeof sentence, "waiting for '%s'%s%s%s%s", progress->mutex,
-             owner->id[0] != 0 ? ", which is " : "", owner->id[0] != 0 ? owned : "",
-             store != NULL ? ", on " : "", store != NULL ? store : "");
+             owner->id[0] != 0 ? ", " : "", owner->id[0] != 0 ? owned : "",
+             store != NULL ? "; store: " : "", store != NULL ? store : "");
     if (in_place())
         show_in_place(progress, sentence, now_ms);
     else if (!progress->told)

@@ -79,7 +79,7 @@ static void on_notify(void *user, const struct simba_state *state)
     if (state->after.id[0] == 0)
         cli_notify_status("waiting for '%s'", mutex);
     else if (!simba_state_is_owner(state, simba_contender_id(leader->contender)))
-        cli_notify_status("waiting for '%s', which is owned by %s", mutex, state->after.id);
+        cli_notify_status("waiting for '%s', held by %s", mutex, state->after.id);
 }
 
 /* Whether a term is under way. Lets the library go on after a term that has ended: its command has

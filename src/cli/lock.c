@@ -49,14 +49,14 @@ static struct lock {
 };
 
 static const struct cli_option options[] = {
-    {'n', "no-wait", NULL, "give up at once when somebody else owns",
+    {'n', "no-wait", NULL, "give up at once if another contender holds the mutex",
      CLI_FLAG(struct lock, try_once)},
-    {'w', "wait", "DURATION", "give up when it was not acquired in this time",
+    {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
      CLI_DURATION(struct lock, wait_ms)},
     {'E', "contended-code", "CODE",
-     "exit code for giving up, 0 to 255 (75); with -w also of a dead store",
+     "exit code for giving up, 0 to 255 (75); with -w also if\nthe store stays down",
      CLI_NUMBER(struct lock, contended_code, 0, 255)},
-    {0, "hold-at-least", "DURATION", "keep the mutex that long, also when COMMAND has ended",
+    {0, "hold-at-least", "DURATION", "keep the mutex for that time, also after COMMAND ended",
      CLI_DURATION(struct lock, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
      CLI_INTERVAL(struct lock, job.hold_at_most_ms)},
@@ -412,34 +412,32 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Runs COMMAND while holding the mutex NAME, and gives the mutex back when COMMAND ends.\n"
-    "Without -n or -w it waits for its turn without a limit; a signal ends the wait, and a second "
-    "one\n"
-    "does not wait for the store. -w covers the time to reach the store, too: one that is down "
-    "all\n"
-    "that time is giving up as well, with the code of -E. With -n it is 69, whatever -E says.\n"
+    "Runs COMMAND while holding the mutex NAME, and releases the mutex when COMMAND ends.\n"
+    "Without -n or -w simba waits for its turn without a limit. A signal ends the wait; a second\n"
+    "one does not wait for the store. -w includes the time to reach the store. If the store stays\n"
+    "down for all of -w, simba gives up with the code of -E. With -n, a store that is down always\n"
+    "gives 69.\n"
     "\n"
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
     "is a number that grows with every owner: storage that refuses smaller ones than it has\n"
     "seen is safe from late writes. The process group of COMMAND gets every signal that simba\n"
-    "gets. When the lease cannot be renewed, the group gets SIGTERM, and is killed before anybody\n"
-    "else can own the mutex. From one to the other is a third of the time for renewals, at most\n"
-    "5s; -k changes it, up to a half. When simba is killed, so is the process group. What COMMAND\n"
-    "leaves running when it ends is killed before the mutex is given back, daemons included;\n"
+    "gets. When simba cannot renew the lease, the group gets SIGTERM, and SIGKILL before another\n"
+    "contender can own the mutex. SIGKILL follows after a third of the transition, at most 5s. -k\n"
+    "changes that, up to half of the transition. When simba is killed, so is the process group.\n"
+    "What COMMAND leaves running when it ends, daemons included, is killed before the release;\n"
     "--leave-running lets it go on without the mutex. Stopped by Ctrl-Z, simba renews nothing:\n"
     "COMMAND is killed unless it is continued before the lease ends.\n"
-    "--hold-at-least keeps the mutex after a short job, so that machines whose clocks are a "
-    "little\n"
-    "apart do not run it twice; simba stays for that, and a signal ends it. --hold-at-most stops\n"
+    "--hold-at-least keeps the mutex after a short job, so that machines whose clocks differ a\n"
+    "little do not run it twice; simba stays for that, and a signal ends it. --hold-at-most stops\n"
     "a job that takes too long, with SIGTERM and SIGKILL as above. Under systemd (Type=notify)\n"
     "simba is ready when COMMAND starts.\n"
     "What runs as another user cannot be killed: write 'sudo simba lock', not '-- sudo COMMAND'.\n"
     "\n"
     "Examples:\n"
     "  simba lock backup -- ./backup.sh --full\n"
-    "  simba lock -n nightly -- make report || echo 'somebody else is at it'\n"
-    "  simba lock -n -E 0 deploy -- ./deploy.sh    # from cron: busy is success, a dead store is "
-    "69\n"
+    "  simba lock -n nightly -- make report || echo 'another host makes it'\n"
+    "  # from cron: exit 0 if another host holds the lock, 69 if the store is down\n"
+    "  simba lock -n -E 0 deploy -- ./deploy.sh\n"
     "  simba lock import -- sh -c 'load-data --fence \"$SIMBA_FENCE\"'\n"
     "\n"
     "Exit codes:\n"
@@ -447,8 +445,9 @@ static const char details[] =
     "  64  the command line is wrong              75   not acquired (see -E)\n"
     "  69  the store is unreachable               77   the store refused the credentials\n"
     "  70  the lease was lost (see above)         78   a URL, name or timing is invalid\n"
-    "  71  the system refused memory or such      124  COMMAND was stopped by --hold-at-most\n"
-    "  126 COMMAND cannot be executed             127  COMMAND was not found";
+    "  71  out of memory, processes or            124  --hold-at-most stopped COMMAND\n"
+    "      descriptors                            126  COMMAND cannot be executed\n"
+    "                                             127  COMMAND was not found";
 
 const struct cli_verb cli_verb_lock = {
     .name = "lock",

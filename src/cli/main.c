@@ -94,16 +94,16 @@ static const struct cli_option global_options[] = {
     {'c', "config", "FILE", "the file that names the store (SIMBA_CONFIG)", CLI_CALL(set_config)},
     {0, "ttl", "DURATION", "the exclusive part of a lease (SIMBA_TTL; 10s)",
      CLI_DURATION(struct cli, ttl_ms)},
-    {0, "transition", "DURATION", "only the owner may renew in it (SIMBA_TRANSITION; 6s)",
+    {0, "transition", "DURATION",
+     "the time to renew after the ttl, before others can acquire\n(SIMBA_TRANSITION; 6s)",
      CLI_DURATION(struct cli, transition_ms)},
-    {0, "id", "NAME", "the contender id is NAME and a random part (host and pid for NAME)",
+    {0, "id", "NAME", "id of this contender: NAME~random\n(default: counter:pid@address~random)",
      CLI_TEXT(struct cli, id)},
     {0, "exact-id", "ID", "no random part; contenders with the same ID may both own",
      CLI_TEXT(struct cli, exact_id)},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)",
      CLI_WORD(struct cli, log_level, log_levels)},
-    {'q', "quiet", NULL, "say only what is wrong: not who owns or leads",
-     CLI_FLAG(struct cli, quiet)},
+    {'q', "quiet", NULL, "print only warnings and errors", CLI_FLAG(struct cli, quiet)},
     {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", CLI_CALL(set_no_color)},
     {'h', "help", NULL, "this help", CLI_FLAG(struct cli, help)},
     {'V', "version", NULL, "the version", CLI_FLAG(struct cli, version)},
@@ -141,11 +141,13 @@ static const char conclusion[] =
     "  simba -u sqlite:/srv/jobs.db watch backup\n"
     "\n"
     "Exit codes:\n"
-    "  64  the command line is wrong           75  not acquired (lock -E changes it)\n"
-    "  69  the store is unreachable            77  the store refused the credentials\n"
-    "  70  the lease was lost                  78  a URL, name or timing is invalid\n"
-    "  71  the system refused memory or such   74  standard output cannot be written\n"
-    "  124 --hold-at-most stopped the command; otherwise that of the command\n"
+    "  64  the command line is wrong           74  standard output cannot be written\n"
+    "  69  the store is unreachable            75  not acquired (lock -E changes it)\n"
+    "  70  the lease was lost                  77  the store refused the credentials\n"
+    "  71  out of memory, processes or         78  a URL, name or timing is invalid\n"
+    "      descriptors\n"
+    "  124 --hold-at-most stopped the command\n"
+    "  any other: the exit code of the command\n"
     "\n"
     "'simba VERB --help' or 'simba help VERB' tells more.\n";
 
@@ -259,7 +261,8 @@ static bool read_environment(struct cli *cli)
 
     if (cli->log_level < 0) {
         cli->log_level = SIMBA_LOG_WARN;
-        if (level != NULL && !cli_option_word("SIMBA_LOG", level, log_levels, &cli->log_level))
+        if (level != NULL &&
+            !cli_option_word("SIMBA_LOG", "level", level, log_levels, &cli->log_level))
             return false;
     }
     return read_duration("SIMBA_TTL", &cli->ttl_ms) &&

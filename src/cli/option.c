@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAMES_WIDTH 32 /* of "    --restart-delay-max DURATION", the longest in a help */
+
 struct parser {
     const struct cli_option_set *sets;
     size_t sets_count;
@@ -73,8 +75,10 @@ static bool refuse(const struct parser *parser, struct found found, const char *
     struct sb_near near = {.distance = 0};
 
     if (found.option != NULL) {
-        cli_message("%s%.*s stands behind its verb: simba %s %s%.*s ...", dashes, shown, name,
-                    found.set->verb, dashes, shown, name);
+        const char *value = found.option->value;
+        cli_message("%s%.*s goes after the verb: simba %s %s%.*s%s%s", dashes, shown, name,
+                    found.set->verb, dashes, shown, name, value != NULL ? " " : "",
+                    value != NULL ? value : "");
         return false;
     }
     if (length > 1)
@@ -112,7 +116,7 @@ static bool apply(struct found found, const char *value)
     case CLI_OPTION_NUMBER:
         return cli_option_number(name, value, option->low, option->high, (int *)(void *)member);
     case CLI_OPTION_WORD:
-        return cli_option_word(name, value, option->words, (int *)(void *)member);
+        return cli_option_word(name, option->name, value, option->words, (int *)(void *)member);
     case CLI_OPTION_CALL:
         break;
     }
@@ -196,6 +200,7 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
     return true;
 }
 
+/* A help text with more lines goes on in its column. */
 void cli_options_print(FILE *stream, const struct cli_option *options)
 {
     for (const struct cli_option *option = options; option->name != NULL; option++) {
@@ -205,7 +210,14 @@ void cli_options_print(FILE *stream, const struct cli_option *options)
             snprintf(letter, sizeof letter, "-%c, ", option->letter);
         snprintf(names, sizeof names, "%s--%s%s%s", letter, option->name,
                  option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
-        fprintf(stream, "  %-28s %s\n", names, option->help);
+        fprintf(stream, "  %-*s ", NAMES_WIDTH, names);
+        for (const char *line = option->help; line != NULL;) {
+            const char *end = strchr(line, '\n');
+            fprintf(stream, "%.*s\n", end != NULL ? (int)(end - line) : INT_MAX, line);
+            line = end != NULL ? end + 1 : NULL;
+            if (line != NULL)
+                fprintf(stream, "  %-*s ", NAMES_WIDTH, "");
+        }
     }
 }
 
@@ -219,7 +231,10 @@ bool cli_option_duration(const char *source, const char *text, int low_ms, int64
         return false;
     }
     if (ms < low_ms) {
-        cli_message("%s: '%s' is %s", source, text, ms < 0 ? "negative" : "no time at all");
+        if (low_ms > 0)
+            cli_message("%s must be longer than 0", source);
+        else
+            cli_message("%s: '%s' is negative", source, text);
         return false;
     }
     *ret_ms = ms;
@@ -243,7 +258,8 @@ bool cli_option_number(const char *source, const char *text, int low, int high, 
     return true;
 }
 
-bool cli_option_word(const char *source, const char *text, const char *const *words, int *ret_index)
+bool cli_option_word(const char *source, const char *kind, const char *text,
+                     const char *const *words, int *ret_index)
 {
     char list[128] = "";
     size_t used = 0;
@@ -253,10 +269,10 @@ bool cli_option_word(const char *source, const char *text, const char *const *wo
             *ret_index = i;
             return true;
         }
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", words[i]);
+        const char *before = i == 0 ? "" : words[i + 1] != NULL ? ", " : " or ";
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", before, words[i]);
         SB_CHECK(used < sizeof list, "the words of an option fit into a message");
     }
-    cli_message("%s: '%s' is none of %s", source, text, list);
+    cli_message("%s: '%s' is not a %s: write %s", source, text, kind, list);
     return false;
 }

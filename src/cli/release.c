@@ -76,11 +76,9 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Takes the mutex NAME away from its owner, and names that owner. The next waiter\n"
-    "gets it at once, while the owner learns of its loss only at its next renewal, so that both "
-    "may\n"
-    "work for a ttl: this is for an owner that hangs. Only the term that was seen is ended. A "
-    "mutex\n"
+    "Takes the mutex NAME away from its owner, and names that owner. The next waiter gets the\n"
+    "mutex at once; the owner learns of its loss only at its next renewal. Both may work for up\n"
+    "to one ttl. Use it for an owner that hangs. It ends only the term that it has seen. A mutex\n"
     "that is free is no error.\n"
     "\n"
     "With --json it is an object with mutex, released (true or false), owner (empty: nobody) and\n"

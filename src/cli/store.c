@@ -385,11 +385,14 @@ int cli_store_open_existing(const struct cli *cli, simba_client **ret_client,
         if (!cli->show_store) /* a user who is shown the store reads that first */
             cli_message_start_queue();
         show_store(cli, found.url);
+        size_t length = strlen(found.url);
         code = forbid_creation(found.url, sizeof found.url, error);
         if (code == SIMBA_OK)
             code = open_url(cli, found.url, ret_client, error);
-        if (code == SIMBA_ENOTFOUND && named)
-            code = error->code = SIMBA_EUNAVAILABLE;
+        if (code == SIMBA_ENOTFOUND && named) {
+            const char *hint = found.url[length] != 0 ? "; the first 'simba lock' creates it" : "";
+            code = sb_error_set(error, SIMBA_EUNAVAILABLE, "%s%s", error->text, hint);
+        }
         code = name_origin(found.origin, code, error);
     }
     cli_store_forget(&found);

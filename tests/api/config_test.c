@@ -259,17 +259,17 @@ static void check_writers(const char *text)
     static const struct {
         mode_t mode;
         const char *who;
-    } writers[] = {{0602, "everybody"}, {0620, "its group"}, {0666, "everybody"}};
+    } writers[] = {{0602, "every user"}, {0620, "its group"}, {0666, "every user"}};
 
     for (size_t i = 0; i < TEST_COUNT(writers); i++) {
         struct heard heard = {"", 0};
         struct simba_error error;
-        char expected[256];
+        char expected[512];
 
         assert_int_equal(read_with_mode(text, writers[i].mode, &heard, &error), SIMBA_ECONFIG);
         snprintf(expected, sizeof expected,
-                 "the configuration file %s is not used: %s can write it: chmod go-w it", path,
-                 writers[i].who);
+                 "the configuration file %s is refused: %s can write to it; run chmod go-w %s",
+                 path, writers[i].who, path);
         assert_string_equal(error.text, expected);
     }
 }

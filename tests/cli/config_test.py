@@ -138,7 +138,7 @@ def pipe_of(text):
 def what_is_wrong_with_the_url_of_a_file_is_told_with_its_place():
     for url, sentence in (
             ("redis://127.0.0.1:1?no-such-option=1", "simba.url: a URL that begins with 'redis:' has no"),
-            ("sqlite:a.db?ttl=soon", "simba.url?ttl: 'soon' is no duration"),
+            ("sqlite:a.db?ttl=soon", "simba.url?ttl: 'soon' is not a duration"),
             ("sqlite:a.db?transition=1ms", "simba.url: transition 1ms is too short"),
             ("sqlite://a.db", "simba.url: the URL names a host, but SQLite has none"),
             ("sqlit:a.db", "simba.url: no store is known for URLs that begin with 'sqlit:';"
@@ -389,11 +389,11 @@ def passwords_come_from_files_and_the_environment():
 @case
 def a_file_with_a_password_must_not_be_everybodys():
     write("c.yaml", "simba: {redis: {url: 'redis://127.0.0.1:1', password: s3cret}}")
-    for mode, who in ((0o666, "everybody"), (0o660, "its group")):
+    for mode, who in ((0o666, "every user"), (0o660, "its group")):
         os.chmod("c.yaml", mode)
         program = run("-c", "c.yaml", "status")
         equal(program.code, 78)
-        equal(program.said(), f"simba: the configuration file c.yaml is not used: {who} can write it: chmod go-w it\n")
+        equal(program.said(), f"simba: the configuration file c.yaml is refused: {who} can write to it; run chmod go-w c.yaml\n")
     os.chmod("c.yaml", 0o644)
     program = run("-c", "c.yaml", "status")
     equal(program.code, 69)

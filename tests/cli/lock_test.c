@@ -116,7 +116,8 @@ static void no_wait_gives_up_at_once_and_says_who_owns(void **state)
     (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 75);
-    assert_contains(last_err(), "simba: 'm' was not acquired: owned by holder for another 1s\n");
+    assert_contains(last_err(), "simba: 'm' was not acquired: held by holder; its lease ends in 1s "
+                                "unless it renews\n");
     assert_int_equal(simba_run("lock", "-nq", "m", "--", "touch", "ran", NULL), 75);
     assert_string_equal(last_err(), "");
     assert_int_equal(simba_run("lock", "-n", "other", "--", "true", NULL), 0);
@@ -150,7 +151,8 @@ static void a_bounded_wait_ends_in_time(void **state)
     assert_true(waited_ms >= 300);
     assert_true(waited_ms < 2000);
     assert_contains(last_err(),
-                    "simba: 'm' was not acquired in 300ms: owned by holder for another 1s\n");
+                    "simba: 'm' was not acquired in 300ms: held by holder; its lease ends in 1s "
+                    "unless it renews\n");
     assert_false(file_exists("ran"));
     kill(holder.pid, SIGTERM);
     process_wait(&holder);
@@ -161,8 +163,8 @@ static void a_wait_is_told_of_in_one_line_unless_quiet(void **state)
     (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-w", "3500ms", "m", "--", "true", NULL), 75);
-    assert_contains(last_err(), "simba: waiting for 'm', which is owned by holder");
-    assert_contains(last_err(), ", on sqlite:");
+    assert_contains(last_err(), "simba: waiting for 'm', held by holder");
+    assert_contains(last_err(), "; store: sqlite:");
     assert_int_equal(count_lines(last_err()), 2); /* and one for giving up */
     assert_null(strchr(last_err(), '\033'));
     assert_int_equal(simba_run("lock", "-qw", "1500ms", "m", "--", "true", NULL), 75);

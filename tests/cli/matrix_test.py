@@ -197,7 +197,7 @@ def a_leader_hands_over_when_it_is_told_to_end():
     first = Simba(*LONG, "--exact-id", "a", "lead", "m", "--", "bash", "-c", script)
     wait_until(lambda: lines("log"))
     second = Simba(*LONG, "--exact-id", "b", "lead", "m", "--", "bash", "-c", script)
-    wait_until(lambda: "owned by a" in second.said())
+    wait_until(lambda: "held by a" in second.said())
     equal(first.end(), 0)
     wait_until(lambda: len(lines("log")) == 3)
     equal(second.end(), 0)

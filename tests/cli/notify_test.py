@@ -85,11 +85,11 @@ def a_late_word_of_readiness_does_not_replace_what_was_told_after_it():
     for _ in range(10):
         manager = Manager()
         waiter = Simba("lead", "-q", "m", "--", "sleep", "100", env=manager.environment)
-        seen = manager.until("STATUS", "which is owned by holder")
+        seen = manager.until("STATUS", "held by holder")
         if not any("READY" in message for message in seen):
             seen += manager.until("READY")
         equal([message for message in seen if "READY" in message], [{"READY": "1"}])
-        contains([message["STATUS"] for message in seen if "STATUS" in message][-1], "owned by holder")
+        contains([message["STATUS"] for message in seen if "STATUS" in message][-1], "held by holder")
         equal(waiter.end(), 0)
         manager.close()
         os.remove("notify")
@@ -180,7 +180,7 @@ def lead_is_ready_when_it_stands_by_and_tells_who_leads():
     number("pid")
     manager = Manager()
     waiter = Simba("lead", "m", "--", "sleep", "100", env=manager.environment)
-    seen = manager.until("STATUS", "waiting for 'm', which is owned by holder")
+    seen = manager.until("STATUS", "waiting for 'm', held by holder")
     if not any("READY" in message for message in seen):  # two threads report
         seen += manager.until("READY")
     equal([message.get("READY") for message in seen].count("1"), 1)

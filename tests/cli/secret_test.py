@@ -150,7 +150,7 @@ def a_url_in_the_wrong_place_is_not_repeated_with_its_password():
 def the_wait_names_the_store_without_its_password():
     program = Simba("-u", store(), "lock", "-w", "1h", "m", "--", "true")
     wait_until(lambda: "waiting for 'm'" in program.said(), "it waits")
-    true(re.search(r"on redis://user:\*\*\*@127.0.0.1:\d+", program.said()), program.said())
+    true(re.search(r"store: redis://user:\*\*\*@127.0.0.1:\d+", program.said()), program.said())
     hidden(program.said(), "what was said")
     program.end()
 

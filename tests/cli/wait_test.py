@@ -60,14 +60,14 @@ def a_mutex_is_held_in_time_namespaces_whose_clocks_differ():
         if "unshare failed" in taken.stderr:
             print("# not shown here:", taken.stderr.strip())
             break
-        equal((offset, taken.returncode, "owned by" in taken.stderr), (offset, 75, True))
+        equal((offset, taken.returncode, "held by" in taken.stderr), (offset, 75, True))
     equal(holder.end(), 128 + signal.SIGTERM)
 
 
 @case
 def a_store_that_comes_up_within_the_wait_is_used():
     program = Simba("-u", f"sqlite:{os.getcwd()}/later/store.db", "lock", "-w", "20s", "m", "--", "true")
-    wait_until(lambda: "waiting for 'm', on sqlite:" in program.said(), "it waits")
+    wait_until(lambda: "waiting for 'm'; store: sqlite:" in program.said(), "it waits")
     os.mkdir("later")
     equal(program.wait(), 0)
 
@@ -201,12 +201,12 @@ def a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner():
         holder = Simba("-u", store, "lock", "m", "--", "sleep", "100")
         wait_until(lambda: '"held"' in read(run("-u", store, "status", "--json", "m").out), "it holds")
         waiter = Simba("-u", store, "lock", "-w", "3s", "m", "--", "true")
-        wait_until(lambda: "waiting for 'm'" in waiter.said() or "owned by" in waiter.said(), "it waits")
+        wait_until(lambda: "waiting for 'm'" in waiter.said() or "held by" in waiter.said(), "it waits")
         redis.process.kill()
         equal(waiter.wait(), 75)
         last = said_lines(waiter)[-1]
         contains(last, DOWN.format("3s"))
-        true("owned by" not in last, last)
+        true("held by" not in last, last)
         true("cannot release" not in waiter.said(), "it has nothing to release")
         holder.send(signal.SIGKILL)
         holder.wait()
@@ -236,9 +236,9 @@ if shutil.which("redis-server") is not None:
 @case
 def who_waits_for_the_command_that_runs_it_is_told():
     outer = Simba("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-w", "1500ms", "m", "--", "true")
-    wait_until(lambda: "waiting for 'm', which is owned by outer (under which this runs)" in outer.said(), "it is told")
+    wait_until(lambda: "waiting for 'm', held by outer (under which this runs)" in outer.said(), "it is told")
     equal(outer.wait(), 75)
-    contains(outer.said(), "simba: 'm' was not acquired in 1s500ms: owned by outer (under which this runs)")
+    contains(outer.said(), "simba: 'm' was not acquired in 1s500ms: held by outer (under which this runs)")
     inner = run("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-n", "other", "--", "true")
     equal((inner.code, inner.said()), (0, ""))
 

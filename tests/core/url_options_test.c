@@ -122,7 +122,7 @@ static void a_refusal_names_the_option_the_value_and_what_is_allowed(void **stat
     } rows[] = {
         {"shop:?brew=0s", "brew is '0'; it must be between 1ms and 1m"},
         {"shop:?brew=61s", "brew is '1m1s'; it must be between 1ms and 1m"},
-        {"shop:?brew=soon", "'soon' is no duration"},
+        {"shop:?brew=soon", "'soon' is not a duration"},
         {"shop:?sugar=0", "sugar is '0'; it must be a number from 1"},
         {"shop:?sugar=-1", "sugar is '-1'; it must be a number from 1"},
         {"shop:?sugar=99999999999999999999", "it must be a number from 1"},

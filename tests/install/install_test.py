@@ -234,7 +234,7 @@ def what_others_put_near_the_program_is_not_run(tree):
             os.chmod(folder, 0o1777)
             text = plant.tells()
             expect("planted" not in text, f"what is in the {modules_place} of all is run")
-            expect(f"{plant.folder}/simba-{plant.store}.so is not used: " in text or "no-such-option" in text, text)
+            expect(f"{plant.folder}/simba-{plant.store}.so is refused: " in text or "no-such-option" in text, text)
             os.chmod(folder, 0o755)
         if os.getuid() == 0:
             os.chown(plant.folder, 65534, 65534)

@@ -45,10 +45,10 @@ def verbs():
 
 
 def options_below(text, heading):
-    """The options at the beginnings of the lines of a list."""
+    """The options at the beginnings of the lines of a list. A line without one goes on with the help of the last."""
     found = set()
     for line in text.split(f"\n{heading}:\n")[1].split("\n\n")[0].splitlines():
-        found.update(re.findall(r"^ +(-\w)?(?:, )?(--[\w-]+)", line)[0])
+        found.update(*re.findall(r"^ {2,6}(-\w)?(?:, )?(--[\w-]+)", line))
     return found - {""}
 
 

@@ -139,6 +139,35 @@ static void urls_that_make_no_sense_are_refused_with_the_reason(void **state)
     }
 }
 
+static void options_tell_what_they_need(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *text;
+    } rows[] = {
+        {"redis://h?tls-ca=x", "the option 'tls-ca' needs TLS: write rediss://"},
+        {"valkey+cluster://h?tls-cert=x",
+         "the option 'tls-cert' needs TLS: write valkeys+cluster://"},
+        {"redis+unix:/s?tls-verify=no", "the option 'tls-verify' needs TLS: write rediss://"},
+        {"redis://h?tls-key-password-file=x",
+         "the option 'tls-key-password' needs TLS: write rediss://"},
+        {"redis://h?sentinel-quorum=any",
+         "the option 'sentinel-quorum' needs sentinels: write redis+sentinel://"},
+        {"rediss+cluster://h?sentinel-user=u",
+         "the option 'sentinel-user' needs sentinels: write rediss+sentinel://"},
+        {"redis://h?allow-hosts=a", "the option 'allow-hosts' needs sentinels or a cluster: write "
+                                    "redis+sentinel:// or redis+cluster://"},
+    };
+    struct sb_redis_options o;
+    struct simba_error error;
+
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        assert_int_equal(read_url(rows[i].url, &o, &error), SIMBA_ECONFIG);
+        assert_string_equal(error.text, rows[i].text);
+    }
+}
+
 static void error_replies_are_told_apart(void **state)
 {
     static const struct {
@@ -191,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_plain_url_has_the_defaults),
         cmocka_unit_test(every_part_of_a_url_is_read),
         cmocka_unit_test(urls_that_make_no_sense_are_refused_with_the_reason),
+        cmocka_unit_test(options_tell_what_they_need),
         cmocka_unit_test(error_replies_are_told_apart),
     };
 

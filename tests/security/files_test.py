@@ -70,7 +70,7 @@ def a_configuration_that_others_may_write_is_not_used():
     make("group.yaml", CONFIG, mode=0o620)
     refused(lock("-c", "group.yaml"), "its group can write")
     make("all.yaml", CONFIG, mode=0o602)
-    refused(lock("-c", "all.yaml"), "everybody can write")
+    refused(lock("-c", "all.yaml"), "every user can write")
 
 
 @case
@@ -96,7 +96,7 @@ def a_file_of_root_is_not_used_where_another_user_chose_it():
         refused(lock("-c", path), "his", "user 65534")
     folder("open", mode=0o777)
     make("open/simba.yaml", CONFIG)
-    refused(lock("-c", "open/simba.yaml"), "everybody can write")
+    refused(lock("-c", "open/simba.yaml"), "every user can write")
     folder("shared", mode=0o775)
     make("shared/simba.yaml", CONFIG)
     refused(lock("-c", "shared/simba.yaml"), "its group can write")
@@ -165,8 +165,8 @@ def what_the_kernel_repeats_of_another_user_is_not_used():
         path = f"/proc/{speaker.pid}/cmdline"
         equal(os.stat(path).st_uid, 0)
         with open(path, "rb") as given:
-            refused(lock("-c", "/dev/stdin", stdin=given), "is not used")
-        refused(lock("-c", path), "is not used")
+            refused(lock("-c", "/dev/stdin", stdin=given), "is refused")
+        refused(lock("-c", path), "is refused")
     finally:
         speaker.communicate()
     for path in ("/proc/sys/kernel/hostname", "/sys/kernel/uevent_seqnum"):
@@ -204,7 +204,7 @@ def a_password_file_of_another_user_is_not_used():
     make("group", "secret\n", mode=0o660)
     refused(with_password("group"), "its group can write")
     make("all", "secret\n", mode=0o666)
-    refused(with_password("all"), "everybody can write")
+    refused(with_password("all"), "every user can write")
     make("ours", "secret\n")
     equal(with_password("ours").code, 69)
 
@@ -230,7 +230,7 @@ def no_folder_for_one_run_is_created_where_another_user_could_exchange_it():
     folder("shared", mode=0o775)
     folder("his/roots")
     for verb in ("tck", "bench"):
-        for place, words in (("his", "user 65534"), ("his/roots", "user 65534"), ("open", "everybody can write"),
+        for place, words in (("his", "user 65534"), ("his/roots", "user 65534"), ("open", "every user can write"),
                              ("shared", "its group can write")):
             before = os.listdir(place)
             env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "TMPDIR": os.path.abspath(place)}

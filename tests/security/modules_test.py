@@ -114,7 +114,7 @@ def a_module_that_others_may_write_is_not_used():
     program = os.path.abspath(put(PROGRAM, "place/simba"))
     module = plant(place)
     for path in (module, place, "place"):
-        for mode, words in ((0o775, "its group can write"), (0o777, "everybody can write"), (0o1777, "everybody can write"),
+        for mode, words in ((0o775, "its group can write"), (0o777, "every user can write"), (0o1777, "every user can write"),
                             (0o1775, "its group can write")):
             if path == "place" and mode == 0o775:
                 continue  # they can replace the program
@@ -150,7 +150,7 @@ def a_program_of_another_user_is_not_started():
         refused(start(program, verb), os.path.abspath(path), "it belongs to user 65534")
         os.chown(path, 0, 0)
         os.chmod(path, 0o777)
-        refused(start(program, verb), os.path.abspath(path), "everybody can write")
+        refused(start(program, verb), os.path.abspath(path), "every user can write")
 
 
 # ---- On the way to the library ------------------------------------------------------------------
@@ -196,7 +196,7 @@ def the_library_uses_no_module_of_another_user():
     refused(application("place"), os.path.abspath(module), "user 65534")
     os.chown(place, 0, 0)
     os.chown(module, 0, 0)
-    refused(application("place"), os.path.abspath(module), "everybody can write")
+    refused(application("place"), os.path.abspath(module), "every user can write")
     os.chmod("place", 0o755)
     loaded(application("place"))
 

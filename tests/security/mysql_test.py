@@ -305,11 +305,11 @@ def an_option_file_that_others_may_write_is_refused():
     with FakeServer() as server:
         for mode in (0o602, 0o620, 0o666):
             option_file("[client]\nuser=planted\n", mode)
-            refused(server, ".my.cnf is not used")
+            refused(server, ".my.cnf is refused")
         option_file(f"[client]\nuser=a\n!include {os.getcwd()}/included.cnf\n")
         write("included.cnf", "[client]\nuser=planted\n")
         os.chmod("included.cnf", 0o622)
-        refused(server, "included.cnf is not used")
+        refused(server, "included.cnf is refused")
 
 
 @case
@@ -319,7 +319,7 @@ def so_is_one_of_another_user():
     option_file("[client]\nuser=planted\n")
     os.chown(".my.cnf", 65534, 65534)
     with FakeServer() as server:
-        refused(server, ".my.cnf is not used")
+        refused(server, ".my.cnf is refused")
 
 
 @case

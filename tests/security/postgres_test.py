@@ -532,7 +532,7 @@ def a_password_file_of_another_user_is_refused():
     for environment in (here, {"HOME": "/", "PGPASSFILE": os.path.abspath(".pgpass")}):
         client = run("-u", database.url(), "status", env=environment)
         equal(client.code, 78)
-        contains(client.said(), ".pgpass is not used: it belongs to user 65534")
+        contains(client.said(), ".pgpass is refused: it belongs to user 65534")
     equal(run("-u", database.url("simba:"), "status", env=here).code, 78)
     equal(run("-u", database.url("simba:x"), "status", env=here).code, 0)
     os.chown(".pgpass", 0, 0)
@@ -551,7 +551,7 @@ def a_service_file_of_another_user_is_refused():
                              ("postgres:///?service=s", {"PGSERVICEFILE": os.path.abspath(".pg_service.conf")})):
         client = run("-u", url, "status", env=environment)
         equal(client.code, 78)
-        contains(client.said(), ".pg_service.conf is not used: it belongs to user 65534")
+        contains(client.said(), ".pg_service.conf is refused: it belongs to user 65534")
     equal(run("-u", database.url(), "status", env=here).code, 0)
     os.chown(".pg_service.conf", 0, 0)
     equal(run("-u", "postgres:///?service=s", "status", env=here).code, 0)
@@ -570,7 +570,7 @@ def a_service_file_of_another_user_in_the_folder_of_the_system_is_refused():
     there = {"HOME": os.getcwd(), "PGSYSCONFDIR": os.path.abspath("system")}
     client = run("-u", "postgres:///?service=s", "status", env=there)
     equal(client.code, 78)
-    contains(client.said(), "pg_service.conf is not used: it belongs to user 65534")
+    contains(client.said(), "pg_service.conf is refused: it belongs to user 65534")
     os.chown("system/pg_service.conf", 0, 0)
     equal(run("-u", "postgres:///?service=s", "status", env=there).code, 0)
 

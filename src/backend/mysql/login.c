@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <mysqld_error.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -296,10 +297,32 @@ static int fail_without_greeting(struct sb_sql_failure *failure)
                         "MySQL: what the server says first is no greeting");
 }
 
+/* The library reports a lost connection also where there was none yet, with the number of the
+ * system error: "..., system error: 111". */
+static int fail_unreached(const struct sb_mysql_connection *c, const struct sb_mysql_target *target,
+                          struct sb_sql_failure *failure)
+{
+    static const char words[] = "system error: ";
+    const char *found = strstr(mysql_error(c->mysql), words);
+    int system_code = found != NULL ? (int)strtol(found + strlen(words), NULL, 10) : 0;
+    const char *reason =
+        system_code != 0 ? strerror(system_code) : "the server closed the connection";
+    int code = failure->error.code;
+    int number = (int)mysql_errno(c->mysql);
+
+    if (target->is_local)
+        return sb_error_set_backend(
+            &failure->error, code, number, "MySQL: cannot connect to the socket %s: %s",
+            target->socket != NULL ? target->socket : MARIADB_UNIX_ADDR, reason);
+    return sb_error_set_backend(&failure->error, code, number, "MySQL: cannot connect to %s:%u: %s",
+                                target->host != NULL ? target->host : "localhost",
+                                target->port != 0 ? target->port : MYSQL_PORT, reason);
+}
+
 /* The server does not say that it wants TLS of the user, nor can it know that the password may be
  * an old one. */
-static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_error *unread,
-                           struct sb_sql_failure *failure)
+static int fail_to_connect(struct sb_mysql_connection *c, const struct sb_mysql_target *target,
+                           const struct simba_error *unread, struct sb_sql_failure *failure)
 {
     int code = sb_mysql_fail(c, false, failure);
     int number = (int)mysql_errno(c->mysql);
@@ -308,6 +331,8 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct simba_err
         return fail_without_tls(failure);
     if (c->greets_wrong)
         return fail_without_greeting(failure);
+    if (!c->timed_out && (number == CR_SERVER_LOST || number == CR_SERVER_LOST_EXTENDED))
+        return fail_unreached(c, target, failure);
     if (number == CR_PLUGIN_NOT_ALLOWED) /* the library's text may be any bytes of its buffer */
         return sb_error_set_backend(&failure->error, code, number,
                                     "MySQL: the server asks for a way to log in that would tell it "
@@ -348,7 +373,7 @@ static int connect_to(struct sb_mysql_connection *c, struct sb_mysql_target *tar
     connected = sb_mysql_call_connect(c, target);
     explicit_bzero(buffer, sizeof buffer);
     if (!connected)
-        return fail_to_connect(c, &unread, failure);
+        return fail_to_connect(c, target, &unread, failure);
     if (needs_tls(c) && mysql_get_ssl_cipher(c->mysql) == NULL)
         return fail_without_tls(failure);
     return SIMBA_OK;

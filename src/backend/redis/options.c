@@ -131,8 +131,8 @@ static int read_socket(struct sb_redis_options *o, simba_url *url, struct simba_
                             "a URL with +unix has no host; write redis+unix:/path/of/socket");
     if (strncmp(path, "~/", 2) == 0)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the path %s opens with '~', which a shell knows, but not a URL; write "
-                            "it in full",
+                            "the path %s begins with '~', which only a shell expands: write the "
+                            "full path",
                             path);
     if (path[0] == '\0' || strlen(path) >= 108) /* what fits into sockaddr_un */
         return sb_error_set(error, SIMBA_EINVAL,
@@ -189,13 +189,11 @@ static int read_path(struct sb_redis_options *o, simba_url *url, struct simba_er
                             "the URL names the database twice, in its path and by db");
     if (o->mode == SB_REDIS_SINGLE && simba_url_host_count(url) == 0 &&
         !isdigit((unsigned char)rest[0]))
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL has no host behind '//': write %s://localhost, for example",
+        return sb_error_set(error, SIMBA_EINVAL, "the URL names no host: write %s://localhost",
                             simba_url_scheme(url));
     if (!sb_url_read_number(rest, &o->database) || o->database > DATABASE_MAX)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the database in the URL's path is no number from 0 to %d",
-                            DATABASE_MAX);
+                            "the path of the URL is not a database number (0 to %d)", DATABASE_MAX);
     return SIMBA_OK;
 }
 
@@ -261,6 +259,53 @@ static int check_together(const struct sb_redis_options *o, struct simba_error *
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* The option is there, also as the -file or -env of a password. */
+static bool is_given(simba_url *url, const char *name)
+{
+    static const char *const endings[] = {"", "-file", "-env"};
+    char whole[64];
+    struct sb_text text;
+
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        sb_text_init(&text, whole, sizeof whole);
+        sb_text_add(&text, "%s%s", name, endings[i]);
+        if (simba_url_param(url, whole) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* "the option 'tls-ca' needs TLS: write rediss://" */
+static int refuse_option(const struct sb_url_option *row, const struct scheme *scheme,
+                         const simba_url *url, struct simba_error *error)
+{
+    const char *name = simba_url_scheme(url);
+    int length = (int)(strlen(name) - strlen(scheme->name)); /* of "redis" or "valkey" */
+    const char *tls = scheme->tls ? "s" : "";
+
+    if (row->when == WITH_TLS)
+        return sb_error_set(error, SIMBA_ECONFIG, "the option '%s' needs TLS: write %.*ss%s://",
+                            row->declared.name, length, name, scheme->path ? "" : scheme->name);
+    if (row->when == WITH_SENTINELS)
+        return sb_error_set(error, SIMBA_ECONFIG,
+                            "the option '%s' needs sentinels: write %.*s%s+sentinel://",
+                            row->declared.name, length, name, tls);
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "the option '%s' needs sentinels or a cluster: write %.*s%s+sentinel:// or "
+                        "%.*s%s+cluster://",
+                        row->declared.name, length, name, tls, length, name, tls);
+}
+
+/* Every option of the URL has been read, or is refused. */
+static int check_params(unsigned conditions, const struct scheme *scheme, simba_url *url,
+                        struct simba_error *error)
+{
+    for (const struct sb_url_option *row = sb_redis_option_table; row->declared.name != NULL; row++)
+        if (row->when != 0 && (row->when & conditions) == 0 && is_given(url, row->declared.name))
+            return refuse_option(row, scheme, url, error);
+    return simba_url_check_params(url, error);
+}
+
 /* Options of TLS and of sentinels are refused without them. A single server sends us nowhere. The
  * database of the path comes behind the option, which the path excludes. */
 static int read_all(struct sb_redis_options *o, const struct scheme *scheme, simba_url *url,
@@ -279,7 +324,7 @@ static int read_all(struct sb_redis_options *o, const struct scheme *scheme, sim
         code = check_name(o, error);
     if (code == SIMBA_OK)
         code = check_together(o, error);
-    return code == SIMBA_OK ? simba_url_check_params(url, error) : code;
+    return code == SIMBA_OK ? check_params(conditions, scheme, url, error) : code;
 }
 
 int sb_redis_options_read(struct sb_redis_options *o, const struct simba_backend_config *config,

@@ -151,8 +151,8 @@ static int check_path(const simba_url *url, struct simba_error *error)
             "for mutexes of one process");
     if (strncmp(path, "~/", 2) == 0)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the path %s opens with '~', which a shell knows, but not a URL; write "
-                            "it in full",
+                            "the path %s begins with '~', which only a shell expands: write the "
+                            "full path",
                             path);
     return SIMBA_OK;
 }
