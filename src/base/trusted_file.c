@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -72,18 +73,30 @@ static int add_to_path(struct sb_path_walk *walk, const char *name)
 
 /* ---- The way --------------------------------------------------------------------------------- */
 
+/* By the system call: getcwd of the C library also makes up a path for a folder that lies in
+ * another mount namespace, where the same path leads elsewhere. The kernel begins that with no
+ * slash. */
+static int find_here(char ret_path[PATH_MAX])
+{
+    if (syscall(SYS_getcwd, ret_path, (size_t)PATH_MAX) < 0)
+        return errno;
+    return ret_path[0] == '/' ? 0 : EXDEV;
+}
+
 int sb_path_walk_begin(struct sb_path_walk *walk, const char *path)
 {
     char here[PATH_MAX] = "";
     struct sb_text text;
+    int code;
 
     memset(walk, 0, sizeof *walk);
     walk->folder = -1;
     walk->entry = -1;
     if (path[0] == '\0')
         return ENOENT;
-    if (path[0] != '/' && getcwd(here, sizeof here) == NULL)
-        return errno;
+    code = path[0] != '/' ? find_here(here) : 0;
+    if (code != 0)
+        return code;
     sb_text_init(&text, walk->rest, sizeof walk->rest);
     sb_text_add(&text, "%s/%s", here, path);
     return text.cut ? ENAMETOOLONG : go_to_root(walk);
@@ -123,6 +136,19 @@ int sb_path_walk_look(struct sb_path_walk *walk)
 bool sb_path_walk_is_link(const struct sb_path_walk *walk)
 {
     return S_ISLNK(walk->entry_status.st_mode);
+}
+
+bool sb_is_proc_folder(int folder)
+{
+    struct statfs system;
+
+    return fstatfs(folder, &system) != 0 || system.f_type == PROC_SUPER_MAGIC;
+}
+
+bool sb_path_walk_is_magic(const struct sb_path_walk *walk)
+{
+    return sb_path_walk_is_link(walk) && sb_is_proc_folder(walk->folder) &&
+           strcmp(walk->name, "self") != 0 && strcmp(walk->name, "thread-self") != 0;
 }
 
 /* Once more by its name: what is mounted on demand is mounted only for O_DIRECTORY. */
@@ -237,6 +263,7 @@ static void trust_init(struct trust *trust, const char *program)
 struct walk {
     struct sb_path_walk at;
     struct trust trust;
+    bool by_path;       /* the path is opened again: no way through /proc is the same then */
     bool by_descriptor; /* the way led through a descriptor, of the file `given` */
     struct stat given;
     int system_code;  /* why it failed; 0: `reason` says it */
@@ -314,6 +341,8 @@ static bool check_folder(struct walk *walk)
     const struct stat *status = &walk->at.folder_status;
     char what[128];
 
+    if (walk->by_path && sb_is_proc_folder(walk->at.folder))
+        return fail_rule(walk, "the way to it leads through /proc: give another path");
     snprintf(what, sizeof what, "the folder '%.80s' on the way to it", walk->at.name);
     return check_owner(walk, what, status) &&
            (is_sticky(walk) || walk->trust.everybody || check_writers(walk, what, status));
@@ -323,21 +352,39 @@ static bool check_folder(struct walk *walk)
 static bool go_on(struct walk *walk)
 {
     struct sb_path_walk *at = &walk->at;
-    int code = sb_path_walk_is_link(at) ? sb_path_walk_follow(at) : sb_path_walk_enter(at);
 
-    return take_code(walk, code) && check_folder(walk);
+    if (sb_path_walk_is_magic(at))
+        return fail_rule(walk,
+                         "the link '%.80s' in /proc leads where the process chooses: give a path "
+                         "without it",
+                         at->name);
+    return take_code(walk,
+                     sb_path_walk_is_link(at) ? sb_path_walk_follow(at) : sb_path_walk_enter(at)) &&
+           check_folder(walk);
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Whether the entry stands for a descriptor of a process: its text is no path, or one that may lead
- * elsewhere by now. */
-static bool is_descriptor(const struct walk *walk)
+/* Whether the entry, which is a link of /proc, stands for a descriptor of this process. By its
+ * path: numbers of inodes repeat in /proc, and the number of the process may be another one
+ * there. */
+static bool is_own_descriptor(const struct walk *walk)
 {
-    struct statfs system;
+    static const char *const links[] = {"/proc/self", "/proc/thread-self"};
 
-    return fstatfs(walk->at.folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC &&
-           walk->at.name[strspn(walk->at.name, "0123456789")] == '\0';
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        char process[64];
+        char path[sizeof process + NAME_MAX + sizeof "/proc//fd/"];
+        ssize_t length = readlink(links[i], process, sizeof process - 1);
+
+        if (length <= 0)
+            continue;
+        process[length] = '\0';
+        snprintf(path, sizeof path, "/proc/%s/fd/%s", process, walk->at.name);
+        if (strcmp(walk->at.path, path) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* What the kernel makes up may repeat the words of another user, such as a command line. */
@@ -408,8 +455,9 @@ static bool open_file(struct walk *walk, int *ret_fd, struct stat *ret_status)
                                 ret_fd);
 }
 
-/* A pipe has no path, so its owner decides. A file counts only by its path, as the descriptor may
- * have come from another user: *ret_fd stays -1, and the walk goes on there. */
+/* The text of the link is no path, or one that may lead elsewhere by now. A pipe has no path, so
+ * its owner decides. A file counts only by its path, as the descriptor may have come from another
+ * user: *ret_fd stays -1, and the walk goes on there. */
 static bool open_descriptor(struct walk *walk, int *ret_fd, struct stat *ret_status)
 {
     int fd = open_entry(walk, 0, ret_status);
@@ -421,7 +469,8 @@ static bool open_descriptor(struct walk *walk, int *ret_fd, struct stat *ret_sta
     close(fd);
     walk->by_descriptor = true;
     walk->given = *ret_status;
-    return check_file(walk, ret_status) && go_on(walk);
+    return check_file(walk, ret_status) && take_code(walk, sb_path_walk_follow(&walk->at)) &&
+           check_folder(walk);
 }
 
 /* ---- The way --------------------------------------------------------------------------------- */
@@ -449,7 +498,7 @@ static bool step(struct walk *walk, int *ret_fd, struct stat *ret_status)
         return false;
     if (!check_entry(walk))
         return false;
-    if (sb_path_walk_is_link(at) && is_descriptor(walk))
+    if (sb_path_walk_is_magic(at) && is_own_descriptor(walk))
         return open_descriptor(walk, ret_fd, ret_status);
     if (sb_path_walk_is_link(at) || at->rest[0] != '\0')
         return go_on(walk);
@@ -540,11 +589,12 @@ int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat
 
 int sb_trusted_check(const char *kind, const char *path, struct simba_error *error)
 {
-    struct walk walk = {.system_code = 0};
+    struct walk walk = {.by_path = true};
     struct stat status;
     int fd;
     bool opened = go(&walk, path, &fd, &status);
-    bool missing = !opened && walk.system_code == ENOENT;
+    bool walked = walk.at.folder >= 0; /* not where the working folder was removed: ".." leads on */
+    bool missing = !opened && walked && walk.system_code == ENOENT;
     bool shared = (walk.at.folder_status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 
     sb_path_walk_end(&walk.at);
@@ -557,13 +607,15 @@ int sb_trusted_check(const char *kind, const char *path, struct simba_error *err
     return tell(&walk, kind, path, error);
 }
 
-int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
+int sb_trusted_folder(const char *kind, const char *path, int *ret_fd, struct simba_error *error)
 {
-    struct walk walk;
-    bool trusted;
+    struct walk walk = {.by_path = true};
+    bool trusted = go_into(&walk, path);
 
-    trust_init(&walk.trust, NULL);
-    trusted = go_into(&walk, path);
+    if (trusted) {
+        *ret_fd = walk.at.folder;
+        walk.at.folder = -1;
+    }
     sb_path_walk_end(&walk.at);
     return trusted ? SIMBA_OK : tell(&walk, kind, path, error);
 }
@@ -589,7 +641,7 @@ static bool check_place(struct walk *walk, const char *path, const char *place)
 int sb_trusted_code(const char *kind, const char *path, const char *program,
                     struct simba_error *error)
 {
-    struct walk walk = {.by_descriptor = false};
+    struct walk walk = {.by_path = true};
     struct stat status;
     bool opened;
     int fd;

@@ -8,7 +8,9 @@
  *     everybody may write it;
  *   - so is every folder on the way to it, links followed, except that in a folder with the sticky
  *     bit it is enough that the entry belongs to root or to the effective user.
- * A file in /proc or /sys is not. A pipe that this process was given as a descriptor (/dev/stdin,
+ * A file in /proc or /sys is not, nor is what a link in /proc leads to, except /proc/self and
+ * /proc/thread-self: the kernel does not follow the others by their text, and may reach a folder of
+ * another mount namespace. A pipe that this process was given as a descriptor (/dev/stdin,
  * /dev/fd/N) is trusted if its owner is; a file behind a descriptor by the path that /proc names.
  */
 #ifndef SB_BASE_TRUSTED_FILE_H
@@ -31,14 +33,15 @@ int sb_trusted_open(const char *kind, const char *path, int *ret_fd, struct stat
                     struct simba_error *error) SB_SHARED("trusted_open");
 
 /* For a file that a library opens by itself, now or later: SIMBA_OK where it is trusted, and where
- * it is missing and no other user could create it. */
+ * it is missing and no other user could create it. No way through /proc is trusted, as it may lead
+ * the library elsewhere. The same holds for the next two. */
 int sb_trusted_check(const char *kind, const char *path, struct simba_error *error)
     SB_SHARED("trusted_check");
 
 /* Checks a folder in which this process is going to create one of its own: that no other user could
  * put another in its place, now or later. By the same rules, so one with the sticky bit is trusted
- * where others may write it. */
-int sb_trusted_folder(const char *kind, const char *path, struct simba_error *error)
+ * where others may write it. *ret_fd is a descriptor of what was checked, opened by O_PATH. */
+int sb_trusted_folder(const char *kind, const char *path, int *ret_fd, struct simba_error *error)
     SB_SHARED("trusted_folder");
 
 /* Checks a file of code before it is loaded by its absolute path. It may also belong to those who
@@ -72,7 +75,9 @@ struct sb_path_walk {
     int links;               /* that were followed */
 };
 
-/* Begins at the root, also for a relative path. The caller ends the walk, also where this fails. */
+/* Begins at the root, also for a relative path; EXDEV where the working folder lies in another
+ * mount namespace, so that no path from the root leads there. The caller ends the walk, also where
+ * this fails. */
 int sb_path_walk_begin(struct sb_path_walk *walk, const char *path);
 
 /* Looks at the next entry. On failure `name`, `path` and `rest` are those of the entry, too.
@@ -81,6 +86,13 @@ int sb_path_walk_look(struct sb_path_walk *walk);
 
 /* Whether the entry is a link. */
 bool sb_path_walk_is_link(const struct sb_path_walk *walk);
+
+/* Whether the folder is one of /proc, or cannot be told from one. */
+bool sb_is_proc_folder(int folder) SB_SHARED("is_proc_folder");
+
+/* Whether the entry is a link of /proc that the kernel does not follow by its text, as it does
+ * /proc/self and /proc/thread-self. The process that it is about decides where it leads. */
+bool sb_path_walk_is_magic(const struct sb_path_walk *walk);
 
 /* Enters the entry, which is a folder; ENOTDIR where it is none. `folder_status` is of what was
  * entered. */

@@ -326,13 +326,14 @@ static int measure(const struct bench_plan *plan, struct bench *bench)
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-static int run_on(const struct cli *cli, const char *url, const char *folder, void *user)
+static int run_on(const struct cli *cli, const char *url, const struct cli_scratch *scratch,
+                  void *user)
 {
     struct bench *bench = user;
     struct bench_plan plan;
     struct simba_error error;
 
-    (void)folder;
+    (void)scratch;
     if (strncasecmp(url, "memory:", 7) == 0) {
         cli_message("the store memory: belongs to one process, and the bench has several");
         return CLI_EXIT_CONFIG;

@@ -5,14 +5,18 @@
 #include "cli/instrument.h"
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/trusted_file.h"
 #include "cli/store.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- bench ----------------------------------------------------------------------------------- */
@@ -128,62 +132,94 @@ const struct cli_verb cli_verb_tck = {
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
-/* Refuses a TMPDIR in which another user could replace the folder: its files are removed by
- * name. */
-static int create_folder(const char *verb, char *folder, size_t size, struct simba_error *error)
+#define NAME_TRIES 100
+
+/* A random name, for another user may have taken any other in a folder with the sticky bit. Returns
+ * 0 or an errno. */
+static int make_folder(const char *verb, struct cli_scratch *scratch)
+{
+    int code = EEXIST;
+
+    for (int i = 0; i < NAME_TRIES && code == EEXIST; i++) {
+        snprintf(scratch->name, sizeof scratch->name, "simba-%s-%016" PRIx64, verb,
+                 sb_random_seed());
+        code = mkdirat(scratch->parent, scratch->name, 0700) == 0 ? 0 : errno;
+    }
+    if (code != 0)
+        return code;
+    scratch->folder =
+        openat(scratch->parent, scratch->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (scratch->folder >= 0)
+        return 0;
+    code = errno;
+    unlinkat(scratch->parent, scratch->name, AT_REMOVEDIR);
+    return code;
+}
+
+/* Refuses a TMPDIR in which another user could replace the folder: SQLite opens its file by the
+ * path, which is left in `path`. */
+static int create_scratch(const char *verb, struct cli_scratch *scratch, char path[PATH_MAX],
+                          struct simba_error *error)
 {
     const char *parent = getenv("TMPDIR");
 
     if (parent == NULL || parent[0] != '/')
         parent = "/tmp";
-    if ((size_t)snprintf(folder, size, "%s/simba-%s-XXXXXX", parent, verb) >= size)
+    if (strlen(parent) + sizeof scratch->name + sizeof "/" CLI_SCRATCH_FILE > PATH_MAX)
         return sb_error_set(error, SIMBA_ECONFIG, "the path in TMPDIR is too long");
-    int code = sb_trusted_folder("folder TMPDIR", parent, error);
+    int code = sb_trusted_folder("folder TMPDIR", parent, &scratch->parent, error);
     if (code != SIMBA_OK)
         return code;
-    if (mkdtemp(folder) == NULL)
+    int system_code = make_folder(verb, scratch);
+    if (system_code != 0) {
+        close(scratch->parent);
         return sb_error_set(error, SIMBA_ECONFIG, "cannot create a folder in %s: %s", parent,
-                            strerror(errno));
+                            strerror(system_code));
+    }
+    snprintf(path, PATH_MAX, "%s/%s/" CLI_SCRATCH_FILE, parent, scratch->name);
     return SIMBA_OK;
 }
 
-static void remove_folder(const char *folder)
+/* Takes the descriptors. */
+static void remove_scratch(struct cli_scratch *scratch)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = fdopendir(scratch->folder);
 
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
         if (strncmp(entry->d_name, CLI_SCRATCH_FILE, strlen(CLI_SCRATCH_FILE)) == 0)
             unlinkat(dirfd(dir), entry->d_name, 0);
+    if (unlinkat(scratch->parent, scratch->name, AT_REMOVEDIR) != 0)
+        cli_message("the folder %s in TMPDIR is left behind: %s", scratch->name, strerror(errno));
     if (dir != NULL)
         closedir(dir);
-    if (rmdir(folder) != 0)
-        cli_message("%s is left behind: %s", folder, strerror(errno));
+    else
+        close(scratch->folder);
+    close(scratch->parent);
 }
 
 int cli_instrument_run(const struct cli *cli, cli_instrument *run, void *user)
 {
     struct cli_store_found found;
-    char folder[PATH_MAX];
-    char path[PATH_MAX + sizeof "/" CLI_SCRATCH_FILE];
+    struct cli_scratch scratch;
+    char path[PATH_MAX];
     struct simba_error error;
 
     int code = cli_store_find(cli, true, &found, &error);
     if (code == SIMBA_OK)
         return run(cli, found.url, NULL, user);
     if (code == SIMBA_ENOTFOUND)
-        code = create_folder(cli->verb->name, folder, sizeof folder, &error);
+        code = create_scratch(cli->verb->name, &scratch, path, &error);
     if (code != SIMBA_OK)
         return cli_fail(&error);
-    snprintf(path, sizeof path, "%s/" CLI_SCRATCH_FILE, folder);
     int status;
     if (cli_store_file_url(path, found.url, sizeof found.url, &error) == SIMBA_OK) {
         if (!cli->quiet)
             cli_message("no store is named, so '%s' uses an SQLite file that is removed afterwards",
                         cli->verb->name);
-        status = run(cli, found.url, folder, user);
+        status = run(cli, found.url, &scratch, user);
     } else {
         status = cli_fail(&error);
     }
-    remove_folder(folder);
+    remove_scratch(&scratch);
     return status;
 }

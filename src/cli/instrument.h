@@ -37,9 +37,18 @@ int cli_instrument_main(struct cli *cli, int argc, char **argv);
 
 #define CLI_SCRATCH_FILE "store.db" /* SQLite adds files whose names begin like it */
 
-/* Does the work on one store and returns the exit code. `folder` is NULL, or a folder that holds
- * nothing but this store, the SQLite file CLI_SCRATCH_FILE. */
-typedef int cli_instrument(const struct cli *cli, const char *url, const char *folder, void *user);
+/* A folder that holds nothing but the store of this run, the SQLite file CLI_SCRATCH_FILE. It is
+ * removed by its descriptors, so that no link in its place is followed. */
+struct cli_scratch {
+    int parent;
+    int folder;
+    char name[64]; /* of the folder in the parent */
+};
+
+/* Does the work on one store and returns the exit code. `scratch` is NULL where the user named the
+ * store. */
+typedef int cli_instrument(const struct cli *cli, const char *url,
+                           const struct cli_scratch *scratch, void *user);
 
 /* Runs it on the store that the user named, or on one that exists only for this run: an instrument
  * would slow down the default store and leave names in it. */

@@ -7,6 +7,7 @@
 #include "cli/store.h"
 
 #include "base/error.h"
+#include "base/trusted_file.h"
 #include "base/url.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static int enter(int parent, const char *name, int *ret_fd)
         if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST)
             return errno;
     } else if (S_ISLNK(entry.st_mode)) {
-        if (!is_ours(&entry) || !is_our_folder(parent))
+        if (!is_ours(&entry) || !is_our_folder(parent) || sb_is_proc_folder(parent))
             return ANOTHERS;
         flags &= ~O_NOFOLLOW;
     }

@@ -7,7 +7,6 @@
 #include <simba/tck.h>
 
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -44,9 +43,9 @@ static void report(void *user, const char *name, int passed, const char *text)
 
 /* The folder of this run, for the signal that ends it. */
 static struct {
-    char path[PATH_MAX];
+    struct cli_scratch folder;
     pid_t owner; /* the kit forks, and its processes inherit the handler */
-} scratch;
+} interrupted;
 
 /* What the store creates. */
 static void remove_files(void)
@@ -54,11 +53,10 @@ static void remove_files(void)
     static const char *const names[] = {CLI_SCRATCH_FILE,         CLI_SCRATCH_FILE "-wal",
                                         CLI_SCRATCH_FILE "-shm",  CLI_SCRATCH_FILE "-journal",
                                         CLI_SCRATCH_FILE "-wake", CLI_SCRATCH_FILE "-life"};
-    int folder = open(scratch.path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 
-    for (size_t i = 0; folder >= 0 && i < sizeof names / sizeof names[0]; i++)
-        unlinkat(folder, names[i], 0);
-    rmdir(scratch.path);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlinkat(interrupted.folder.folder, names[i], 0);
+    unlinkat(interrupted.folder.parent, interrupted.folder.name, AT_REMOVEDIR);
 }
 
 /* The threads of the kit would create the files again as long as they are there: so a process of
@@ -68,8 +66,8 @@ static void remove_scratch(int signal)
 {
     struct timespec interval = {.tv_nsec = 1000000};
 
-    if (getpid() == scratch.owner && _Fork() == 0) {
-        while (getppid() == scratch.owner)
+    if (getpid() == interrupted.owner && _Fork() == 0) {
+        while (getppid() == interrupted.owner)
             nanosleep(&interval, NULL);
         remove_files();
         _exit(0);
@@ -77,13 +75,13 @@ static void remove_scratch(int signal)
     raise(signal); /* now with its default action */
 }
 
-static void catch_signals(const char *folder)
+static void catch_signals(const struct cli_scratch *scratch)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct sigaction action = {.sa_handler = remove_scratch, .sa_flags = (int)SA_RESETHAND};
 
-    snprintf(scratch.path, sizeof scratch.path, "%s", folder);
-    scratch.owner = getpid();
+    interrupted.folder = *scratch;
+    interrupted.owner = getpid();
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         struct sigaction before;
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -93,7 +91,8 @@ static void catch_signals(const char *folder)
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-static int run_kit(const struct cli *cli, const char *url, const char *folder, void *user)
+static int run_kit(const struct cli *cli, const char *url, const struct cli_scratch *scratch,
+                   void *user)
 {
     struct tck *tck = user;
     struct simba_error error = {0};
@@ -101,8 +100,8 @@ static int run_kit(const struct cli *cli, const char *url, const char *folder, v
     int failed = 0;
 
     (void)cli;
-    if (folder != NULL)
-        catch_signals(folder);
+    if (scratch != NULL)
+        catch_signals(scratch);
     tck->options.url = url;
     tck->options.report = report;
     tck->options.user = tck;

@@ -153,6 +153,30 @@ def own_mounts():
     return command
 
 
+class OtherMounts:
+    """A process with a folder of its own mounted on an empty one, in which it is. To all others its /proc/PID/cwd reads as
+    the path of the empty one, and leads into the other."""
+
+    def __init__(self, files):
+        os.makedirs("mounted")
+        self.begin = own_mounts()
+        self.files = files
+
+    def __enter__(self):
+        command = 'mount -t tmpfs -o mode=755 none "$0" && cd "$0" && echo && exec cat'
+        self.process = subprocess.Popen([*self.begin, "sh", "-c", command, os.path.abspath("mounted")],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        equal(self.process.stdout.readline(), b"\n")
+        self.folder = f"/proc/{self.process.pid}/cwd"
+        for name, text in self.files.items():
+            write(f"{self.folder}/{name}", text)
+            os.chmod(f"{self.folder}/{name}", 0o600)
+        return self
+
+    def __exit__(self, *unused):
+        self.process.communicate()
+
+
 def limit_memory(mebibytes):
     """For run and Simba, as preexec_fn: so many addresses. A build with a sanitizer, which reserves terabytes, has none."""
     def limit():

@@ -3,13 +3,16 @@
 
 The hostile user is a real one, 65534, and the victim is root. So the test needs root; it says so where it has not.
 """
+import glob
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
-from program import PROGRAM, Simba, as_nobody, case, contains, equal, main, now, run, true, write
+from program import (PROGRAM, OtherMounts, Simba, as_nobody, case, contains, equal, main, now, read, run, true,
+                     wait_until, write)
 
 HOSTILE = 65534
 REFUSED = 78
@@ -139,6 +142,54 @@ def a_pipe_that_was_handed_over_is_used():
 
 
 @case
+def only_descriptors_of_the_process_itself_count():
+    """Root's processes have pipes that another user writes to, such as the output of a job."""
+    def lock_by(path, begin="exec"):
+        reader, writer = os.pipe()
+        os.write(writer, CONFIG.encode())
+        os.close(writer)
+        command = f'{begin} "$0" -c {path.replace("FD", str(reader))} lock -n m -- true; exit $?'
+        shell = subprocess.run(["sh", "-c", command, PROGRAM], env={**os.environ, "SIMBA_URL": ""}, pass_fds=[reader],
+                               check=False, capture_output=True, text=True)
+        os.close(reader)
+        return shell.returncode, shell.stderr
+    for path in ("/dev/fd/FD", "/proc/self/fd/FD", "/proc/thread-self/fd/FD", "/proc/$$/fd/FD"):
+        equal(lock_by(path), (0, ""))
+        os.remove("chosen.db")
+    pid = os.getpid()
+    for path in (f"/proc/{pid}/fd/FD", f"/proc/{pid}/task/{pid}/fd/FD", "/proc/$$/fd/FD"):
+        code, said = lock_by(path, begin="")
+        equal(code, REFUSED)
+        contains(said, "in /proc")
+        true(not os.path.exists("chosen.db"), "it was used")
+
+
+@case
+def links_in_proc_are_not_followed():
+    """The process decides where they lead, and the kernel does not follow them by their text."""
+    database = os.path.abspath("chosen.db")
+    with OtherMounts({"simba.yaml": CONFIG.replace("chosen.db", database), "password": "secret\n"}) as other:
+        make("mounted/simba.yaml", CONFIG.replace("chosen.db", database))
+        make("mounted/password", "secret\n")
+        root = other.folder.replace("cwd", "root")
+        for path in (other.folder, root + os.path.abspath("mounted"), f"{root}/../{other.folder}"):
+            refused(lock("-c", f"{path}/simba.yaml"), "in /proc")
+            refused(with_password(f"{path}/password"), "in /proc")
+        refused(lock("-c", "/proc/self/cwd/simba.yaml", cwd=other.folder), "in /proc")
+        refused(lock("-c", "simba.yaml", cwd=other.folder), "cannot be read")
+        used(lock("-c", "/proc/self/../.." + os.path.abspath("mounted/simba.yaml")))
+
+
+@case
+def no_database_is_created_behind_a_link_in_proc():
+    with OtherMounts({}) as other:
+        for env in ({"XDG_STATE_HOME": other.folder}, {"HOME": other.folder, "XDG_STATE_HOME": ""}):
+            equal(lock(env={"SIMBA_CONFIG": "", "XDG_CONFIG_HOME": os.getcwd(), **env}).code, 77)
+        equal(lock("-u", f"sqlite:{other.folder}/chosen.db").code, 77)
+        equal((os.listdir(other.folder), os.listdir("mounted")), ([], []))
+
+
+@case
 def a_file_behind_a_descriptor_counts_by_its_path():
     folder("private", mode=0o700)
     make("ours.yaml", CONFIG.replace("chosen.db", os.path.abspath("private/first.db")))
@@ -236,6 +287,36 @@ def no_folder_for_one_run_is_created_where_another_user_could_exchange_it():
             env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "TMPDIR": os.path.abspath(place)}
             refused(run(verb, env=env), words)
             equal(os.listdir(place), before)
+
+
+@case
+def no_folder_for_one_run_is_created_behind_a_link_in_proc():
+    with OtherMounts({}) as other:
+        for verb in ("tck", "bench"):
+            env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "TMPDIR": other.folder}
+            refused(run(verb, env=env), "leads through /proc")
+            refused(run(verb, env={**env, "TMPDIR": "/proc/self/cwd"}, cwd=other.folder), "leads through /proc")
+        equal((os.listdir(other.folder), os.listdir("mounted")), ([], []))
+
+
+@case
+def a_link_in_the_place_of_a_folder_for_one_run_is_not_followed():
+    folder("private", mode=0o700)
+    env = {"SIMBA_URL": "", "SIMBA_CONFIG": "", "HOME": os.getcwd(), "TMPDIR": os.path.abspath("private")}
+    for stop in (None, signal.SIGTERM):
+        name = f"precious{stop}"
+        folder(name)
+        make(f"{name}/store.db", "precious")
+        program = Simba("tck", "--case", "multi_contend", "--seconds", "1", env=env)
+        [made] = wait_until(lambda: glob.glob("private/simba-tck-*/store.db-life") and glob.glob("private/simba-tck-*"))
+        os.rename(made, f"moved{stop}")
+        os.symlink(os.path.abspath(name), made)
+        if stop is not None:
+            program.send(stop)
+        program.wait()
+        wait_until(lambda stop=stop: os.listdir(f"moved{stop}") == [])  # by a process of its own after a signal
+        equal(read(f"{name}/store.db"), "precious")
+        os.remove(made)
 
 
 # ---- Other rights -------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import (PATIENCE, Simba, case, contains, equal, limit_memory, main, read, run, true, wait_until,
+from program import (PATIENCE, OtherMounts, Simba, case, contains, equal, limit_memory, main, read, run, true, wait_until,
                      write)
 from postgres_fake import CLEARTEXT, MD5, SASL, WELCOME, FakeServer, Middle, ask_for, message
 from servers import Postgres, as_user, free_port
@@ -573,6 +573,37 @@ def a_service_file_of_another_user_in_the_folder_of_the_system_is_refused():
     contains(client.said(), "pg_service.conf is refused: it belongs to user 65534")
     os.chown("system/pg_service.conf", 0, 0)
     equal(run("-u", "postgres:///?service=s", "status", env=there).code, 0)
+
+
+@case
+def a_service_file_of_another_mount_namespace_is_refused():
+    """libpq goes where the kernel leads it, which the text of a link in /proc does not tell, nor the working folder."""
+    if os.getuid() != 0:
+        return
+    database = Database()
+    text = service(database, server.port)
+    with OtherMounts({".pg_service.conf": text, "pg_service.conf": text}) as other:
+        for environment in ({"HOME": other.folder}, {"PGSERVICEFILE": f"{other.folder}/pg_service.conf"},
+                            {"PGSYSCONFDIR": other.folder}, {"HOME": "/proc/self/cwd"}, {"HOME": "."},
+                            {"PGSERVICEFILE": "pg_service.conf"}, {"PGSYSCONFDIR": "."}):
+            client = run("-u", "postgres:///?service=s", "status", env={"HOME": os.getcwd(), **environment},
+                         cwd=other.folder)
+            equal((environment, client.code), (environment, 78))
+            contains(client.said(), "the service file")
+
+
+@case
+def a_service_file_above_a_folder_that_was_removed_is_refused():
+    """The folder has no path any more, and its ".." still leads to the one that it was in."""
+    if os.getuid() != 0:
+        return
+    database = Database()
+    os.makedirs("his/removed")
+    of_another_user(os.path.abspath("his/.pg_service.conf"), service(database, server.port))
+    client = run("-u", "postgres:///?service=s", "status", env={"HOME": ".."},
+                 preexec_fn=lambda: (os.chdir("his/removed"), os.rmdir("../removed")))
+    equal(client.code, 78)
+    contains(client.said(), "the service file ../.pg_service.conf cannot be read")
 
 
 @case

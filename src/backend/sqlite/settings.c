@@ -73,7 +73,7 @@ static int fail_planted(const char *path, const char *link, struct simba_error *
 {
     return sb_error_set(error, SIMBA_EDENIED,
                         "the path of the database %s leads through the link %s, which another user "
-                        "may have placed: others may write in its folder",
+                        "may have placed: others may write in its folder, or it is in /proc",
                         path, link);
 }
 

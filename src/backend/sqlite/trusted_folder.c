@@ -56,7 +56,8 @@ static int walk_to(struct sb_path_walk *walk, const char *path, struct sb_sqlite
             return 0;
         if (!sb_path_walk_is_link(walk)) {
             code = sb_path_walk_enter(walk);
-        } else if (is_placed_by_us(&walk->folder_status, &walk->entry_status)) {
+        } else if (is_placed_by_us(&walk->folder_status, &walk->entry_status) &&
+                   !sb_path_walk_is_magic(walk)) {
             code = sb_path_walk_follow(walk);
         } else {
             sb_text_copy(way->refused, sizeof way->refused, walk->path);
