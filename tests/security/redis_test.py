@@ -7,7 +7,7 @@ import threading
 import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
-from program import Simba, case, contains, equal, main, now, number, read, run, true, wait_until
+from program import Simba, case, contains, equal, limit_memory, main, now, number, read, run, true, wait_until
 from resp import Client, read_value
 from servers import Redis, free_port
 
@@ -190,6 +190,23 @@ def masters_are_connected_to_when_they_are_needed():
         program.end()
         true(liar.connections < 50, f"{liar.connections} connections")
         true(memory < 100, f"{memory:.0f} MB")
+
+
+@case
+def a_list_that_does_not_end_is_left():
+    def answer(words):
+        if words[0] != "SCAN":
+            yield {"ROLE": b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"}.get(words[0], b"+OK\r\n")
+            return
+        scans.append(words)
+        keys = [b"simba:{%d-%d}" % (len(scans), i) for i in range(50000)]
+        yield b"*2\r\n$1\r\n7\r\n*50000\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(key), key) for key in keys)
+    scans = []
+    with Liar(answer) as liar:
+        program = run("--url", f"redis://127.0.0.1:{liar.port}?command-timeout=30s", "status", preexec_fn=limit_memory(1536))
+        equal(program.code, 69)
+        contains(program.said(), "lists more than 900000 mutexes")
+        true(len(scans) <= 21, f"{len(scans)} SCANs")
 
 
 def endless_line(words):

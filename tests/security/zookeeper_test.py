@@ -85,6 +85,13 @@ def children_without_names_are_no_children():
             contains(program.said(), "library failed")
 
 
+@case
+def a_list_of_more_than_a_million_names_is_refused():
+    program = ask(struct.pack(">i", 1000001) + buffer(b"m") * 1000001, "status")
+    equal(program.code, UNAVAILABLE)
+    contains(program.said(), "lists more than 1000000 mutexes")
+
+
 # ---- A stranger -------------------------------------------------------------------------------
 
 AUTH, AUTH_NUMBER, DELETE, RIGHTS, SET_RIGHTS = 100, -4, 2, 6, 7

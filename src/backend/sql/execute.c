@@ -11,11 +11,14 @@
 #include "backend/sql/batch.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define NAMES_MAX 1000000 /* in the list of all mutexes */
 
 /* Whether only the job that had it is concerned: it is answered and the others go on. */
 static bool is_own_failure(const struct sb_sql_failure *failure)
@@ -47,6 +50,8 @@ static int add_to_list(void *user, const struct sb_sql_record *record)
     struct simba_mutex_status *status;
     int64_t shift_ms = list->now_ms - record->current_db_at_ms;
 
+    if (list->count == NAMES_MAX)
+        return SIMBA_ESTORE;
     if (list->count == list->room) {
         size_t room = list->room * 2 + 16;
         void *items = sb_realloc(list->items, room * sizeof *list->items);
@@ -88,6 +93,8 @@ static int list_all(struct sb_sql_batch *batch, struct sb_sql_repository *r, str
     bool moved;
     int code = sb_sql_repository_list(r, &sink, failure);
 
+    if (code == SIMBA_ESTORE && list.count == NAMES_MAX)
+        sb_error_set(&failure->error, code, "the store lists more than %d mutexes", NAMES_MAX);
     if (code == SIMBA_OK)
         code = sb_sql_repository_check(r, &moved, failure);
     if (code == SIMBA_OK) {

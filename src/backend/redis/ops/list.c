@@ -24,6 +24,7 @@
 #include <string.h>
 
 #define SCAN_COUNT "1000"
+#define NAMES_MAX 1000000 /* in the list of all mutexes */
 #define READS_MAX 256     /* at once */
 #define LAST_PLACE "9999" /* of the waiters that are told */
 #define WAYS_MAX 8        /* nodes that one ZRANGE is sent to */
@@ -225,35 +226,47 @@ static void sort_names(struct listing *l)
     l->count = kept;
 }
 
-/* False when memory is short. */
-static bool add_name(struct listing *l, const char *mutex)
+/* A full list drops the names that it has twice. It must become a tenth shorter: otherwise a server
+ * could have it sorted for every key. */
+static int make_room(struct listing *l, struct simba_error *error)
 {
-    if (l->count == l->capacity) {
-        size_t capacity = l->capacity > 0 ? l->capacity * 2 : 64;
-        struct simba_mutex_status *list = sb_realloc(l->list, capacity * sizeof *list);
+    size_t capacity = l->capacity > 0 ? l->capacity * 2 : 64;
+    struct simba_mutex_status *list;
 
-        if (list == NULL)
-            return false;
-        l->list = list;
-        l->capacity = capacity;
+    if (l->count == NAMES_MAX) {
+        sort_names(l);
+        return l->count <= NAMES_MAX / 10 * 9
+                   ? SIMBA_OK
+                   : sb_error_set(error, SIMBA_ESTORE, "the server lists more than %d mutexes",
+                                  NAMES_MAX / 10 * 9);
     }
-    memset(&l->list[l->count], 0, sizeof *l->list);
-    sb_text_copy(l->list[l->count++].mutex, sizeof l->list->mutex, mutex);
-    return true;
+    if (capacity > NAMES_MAX)
+        capacity = NAMES_MAX;
+    list = sb_realloc(l->list, capacity * sizeof *list);
+    if (list == NULL)
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    l->list = list;
+    l->capacity = capacity;
+    return SIMBA_OK;
 }
 
-static bool add_keys(struct listing *l, const redisReply *keys)
+static int add_keys(struct listing *l, const redisReply *keys, struct simba_error *error)
 {
     char mutex[SIMBA_MUTEX_MAX + 1];
 
     for (size_t i = 0; i < keys->elements; i++) {
         const redisReply *key = keys->element[i];
+        int code;
 
-        if (key->type == REDIS_REPLY_STRING && sb_redis_key_mutex(key->str, key->len, mutex) &&
-            !add_name(l, mutex))
-            return false;
+        if (key->type != REDIS_REPLY_STRING || !sb_redis_key_mutex(key->str, key->len, mutex))
+            continue;
+        code = l->count == l->capacity ? make_room(l, error) : SIMBA_OK;
+        if (code != SIMBA_OK)
+            return code;
+        memset(&l->list[l->count], 0, sizeof *l->list);
+        sb_text_copy(l->list[l->count++].mutex, sizeof l->list->mutex, mutex);
     }
-    return true;
+    return SIMBA_OK;
 }
 
 /* ---- Scanning -------------------------------------------------------------------------------- */
@@ -291,8 +304,8 @@ static void on_scanned(struct sb_redis_command *command, const struct sb_redis_a
                reply->element[1]->type != REDIS_REPLY_ARRAY) {
         sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
         fail(l, &error);
-    } else if (!add_keys(l, reply->element[1])) {
-        fail_memory(l);
+    } else if (add_keys(l, reply->element[1], &error) != SIMBA_OK) {
+        fail(l, &error);
     } else {
         go_on(l, reply->element[0]);
     }

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READS_MAX 256 /* at once */
+#define NAMES_MAX 1000000 /* in the list of all mutexes */
+#define READS_MAX 256     /* at once */
 #define UNKNOWN_OWNER "?"
 
 /* ---- Time limits ----------------------------------------------------------------------------- */
@@ -232,9 +233,12 @@ static void on_names(struct sb_zk_call *call)
 {
     struct mutex_list *l = (struct mutex_list *)call;
 
-    l->list = sb_alloc_zero((call->count + 1) * sizeof *l->list);
+    if (call->count <= NAMES_MAX)
+        l->list = sb_alloc_zero((call->count + 1) * sizeof *l->list);
     if (call->code != ZOK && call->code != ZNONODE)
         sb_zk_fail(&l->error, call->code);
+    else if (call->count > NAMES_MAX)
+        sb_error_set(&l->error, SIMBA_ESTORE, "the server lists more than %d mutexes", NAMES_MAX);
     else if (l->list == NULL)
         sb_error_plain(&l->error, SIMBA_ENOMEM);
     for (size_t i = 0; i < call->count && l->error.code == SIMBA_OK; i++)
