@@ -57,6 +57,21 @@ static void a_host_of_the_url_is_used_on_any_port(void **state)
     assert_int_equal(find("192.0.2.1"), SIMBA_OK);
 }
 
+static void only_the_list_decides_about_masters(void **state)
+{
+    struct sb_redis_place place = {"192.0.2.1", 26379};
+    struct sb_redis_endpoint endpoint;
+    struct simba_error error;
+
+    (void)state;
+    allow("198.51.100.1");
+    assert_int_equal(find("198.51.100.1"), SIMBA_OK);
+    assert_int_equal(find("192.0.2.1"), SIMBA_ECONFIG);
+    assert_int_equal(
+        sb_redis_endpoint_find(&options, &options.sentinel_credentials, &place, &endpoint, &error),
+        SIMBA_OK);
+}
+
 static void an_address_that_a_name_of_the_url_leads_to_is_used(void **state)
 {
     (void)state;
@@ -148,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_host_of_the_url_is_used_on_any_port, begin),
+        cmocka_unit_test_setup(only_the_list_decides_about_masters, begin),
         cmocka_unit_test_setup(an_address_that_a_name_of_the_url_leads_to_is_used, begin),
         cmocka_unit_test_setup(without_a_password_any_host_is_used, begin),
         cmocka_unit_test_setup(addresses_are_compared_bit_by_bit, begin),

@@ -180,6 +180,17 @@ def the_host_of_a_sentinel_may_be_that_of_the_master():
 
 
 @case
+def with_a_list_of_hosts_the_host_of_a_sentinel_gets_no_password_of_the_master():
+    with Master(NAMED) as trap, Sentinel(NAMED, 1, trap) as sentinel:
+        url = sentinel.url(f"simba:{SECRET}@", f"&allow-hosts={OTHER_TRAP}")
+        expect_refused(lock(url), trap, "allow-hosts")
+        expect_refused(lock(url.replace(NAMED, "localhost")), trap, "allow-hosts")
+        sentinel.master = sentinel  # its own port is no better
+        equal(lock(url).code, 78)
+        equal(sentinel.passwords(), [])
+
+
+@case
 def without_a_password_a_sentinel_may_name_any_host():
     with Master(TRAP) as master, Sentinel(NAMED, 1, master) as sentinel:
         equal(lock(sentinel.url()).code, 0)

@@ -40,7 +40,7 @@ struct sb_redis_options {
     size_t place_count;
     char *master_name; /* sentinel mode */
     int sentinel_any;  /* sentinel-quorum: 0 majority, 1 any */
-    char *allow_hosts; /* that sentinels and cluster nodes may send us to; NULL: hosts.h tells */
+    char *allow_hosts; /* that sentinels and cluster nodes may send us to: see wire/stream.h */
     struct sb_redis_credentials credentials;
     struct sb_redis_credentials sentinel_credentials;
     int64_t database;

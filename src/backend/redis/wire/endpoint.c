@@ -229,11 +229,24 @@ static bool is_listed(const char *list, const char *host, const struct address *
 
 /* ---- What may be used ------------------------------------------------------------------------ */
 
+/* The URL names the sentinels, and allow-hosts the hosts of the masters: a sentinel must not get
+ * the master's password by the name of a port of its own host. */
+static bool only_list_decides(const struct sb_redis_options *o,
+                              const struct sb_redis_credentials *credentials)
+{
+    return o->mode == SB_REDIS_SENTINEL && o->allow_hosts != NULL &&
+           credentials != &o->sentinel_credentials;
+}
+
 /* One server has no choice, and a socket is a file of the user's. */
-static bool is_named(const struct sb_redis_options *o, const struct sb_redis_place *place)
+static bool is_named(const struct sb_redis_options *o,
+                     const struct sb_redis_credentials *credentials,
+                     const struct sb_redis_place *place)
 {
     if (o->mode == SB_REDIS_SINGLE)
         return true;
+    if (only_list_decides(o, credentials))
+        return false;
     for (size_t i = 0; i < o->place_count; i++)
         if (strcasecmp(o->places[i].host, place->host) == 0)
             return true;
@@ -266,11 +279,14 @@ static bool leads_to(const struct sb_redis_place *place, const struct address *a
     return false;
 }
 
-static bool may_be_used(const struct sb_redis_options *o, const char *host,
+static bool may_be_used(const struct sb_redis_options *o,
+                        const struct sb_redis_credentials *credentials, const char *host,
                         const struct address *address)
 {
     if (o->allow_hosts != NULL && is_listed(o->allow_hosts, host, address))
         return true;
+    if (only_list_decides(o, credentials))
+        return false;
     for (size_t i = 0; i < o->place_count; i++)
         if (leads_to(&o->places[i], address))
             return true;
@@ -304,12 +320,12 @@ int sb_redis_endpoint_find(const struct sb_redis_options *o,
     int code = resolve(place, ret_endpoint, error);
     size_t count = 0;
 
-    if (code != SIMBA_OK || is_named(o, place) || is_free(o, credentials))
+    if (code != SIMBA_OK || is_named(o, credentials, place) || is_free(o, credentials))
         return code;
     for (size_t i = 0; i < ret_endpoint->address_count; i++) {
         struct address address = address_of_socket(&ret_endpoint->addresses[i]);
 
-        if (may_be_used(o, place->host, &address))
+        if (may_be_used(o, credentials, place->host, &address))
             ret_endpoint->addresses[count++] = ret_endpoint->addresses[i];
     }
     ret_endpoint->address_count = count;
@@ -322,7 +338,7 @@ bool sb_redis_endpoint_find_blocks(const struct sb_redis_options *o,
 {
     if (must_be_looked_up(place))
         return true;
-    if (is_named(o, place) || is_free(o, credentials))
+    if (is_named(o, credentials, place) || is_free(o, credentials))
         return false;
     for (size_t i = 0; i < o->place_count; i++)
         if (must_be_looked_up(&o->places[i]))

@@ -19,9 +19,10 @@
 
 /* The user names some hosts in the URL. Sentinels and nodes of a cluster tell of others, and may
  * lie. So:
- *  - A host that the URL names, by its name or by an address that a name there leads to, may always
- *    be used.
- *  - With allow-hosts no other one may but those that it lists.
+ *  - A host that the URL names, by its name or by an address that a name there leads to, may be
+ *    used, on any port.
+ *  - With allow-hosts no other one may but those that it lists. In the mode of sentinels the URL
+ *    names sentinels only: then allow-hosts alone decides about masters.
  *  - Without it, a password goes to no other one, unless TLS proves who it is: by an authority that
  *    the user names (tls-ca), or by a name that the user gives (tls-server-name). The authorities
  *    of the system vouch for every host of the world, also for the attacker's.
