@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define TABLE_ACCESS_DENIED 1142
+#define PATIENCE_S 10 /* of one wait for the server */
 
 struct mysql {
     struct bench_sql sql; /* first: the client is one */
@@ -73,6 +74,7 @@ static int connect_to(struct mysql *raw, simba_url *url, struct simba_error *err
     if (code != SIMBA_OK)
         return code;
     c->settings = &raw->settings;
+    c->wait_max_s = PATIENCE_S;
     c->deadline_ms = simba_now_ms() + raw->settings.address.connect_timeout_ms;
     code = sb_mysql_log_in(c, 0, &failure);
     raw->connection = c->mysql;

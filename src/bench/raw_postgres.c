@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 10000 /* for one answer */
 #define INSUFFICIENT_PRIVILEGE "42501"
 
 struct postgres {
@@ -44,24 +44,82 @@ static int fail(PGconn *connection, struct simba_error *error)
     return refuse(connection, SIMBA_ESTORE, error);
 }
 
-static int finish(PGconn *connection, PGresult *result, struct simba_error *error)
+/* Takes in what comes before the deadline, and within the library's limit of bytes. After a failure
+ * the connection is of no use. */
+static int take_in(PGconn *connection, int64_t deadline_ms, size_t *received,
+                   struct simba_error *error)
 {
-    bool good =
-        PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    bool denied = state != NULL && strcmp(state, INSUFFICIENT_PRIVILEGE) == 0;
+    int unsent = PQflush(connection);
 
-    PQclear(result);
-    if (denied)
-        return refuse(connection, SIMBA_EDENIED, error);
-    return good ? SIMBA_OK : fail(connection, error);
+    if (unsent < 0)
+        return fail(connection, error);
+    if (!sb_postgres_wait(connection, unsent > 0 ? POLLIN | POLLOUT : POLLIN, deadline_ms))
+        return sb_error_set(error, SIMBA_ETIMEDOUT,
+                            "PostgreSQL by hand: the server did not answer in time");
+    if (!sb_postgres_count(connection, received))
+        return sb_error_set(error, SIMBA_ESTORE,
+                            "PostgreSQL by hand: the server sends more than anybody has asked for");
+    return PQconsumeInput(connection) != 0 ? SIMBA_OK : fail(connection, error);
+}
+
+static bool is_copy(const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+/* The last result, as PQexec gives it. There would be no end of those of a COPY. */
+static int receive(PGconn *connection, PGresult **ret_result, struct simba_error *error)
+{
+    int64_t deadline_ms = simba_now_ms() + PATIENCE_MS;
+    PGresult *last = NULL;
+    PGresult *next;
+    size_t received = 0;
+    int code = SIMBA_OK;
+
+    do {
+        while (code == SIMBA_OK && PQisBusy(connection) != 0)
+            code = take_in(connection, deadline_ms, &received, error);
+        next = code == SIMBA_OK ? PQgetResult(connection) : NULL;
+        if (next != NULL || code != SIMBA_OK) {
+            PQclear(last);
+            last = next;
+        }
+    } while (next != NULL && !is_copy(next));
+    *ret_result = last;
+    return code;
+}
+
+/* Waits for the answer to what was sent. Where it is good and `ret_result` is not NULL it becomes
+ * the caller's. */
+static int finish(PGconn *connection, int sent, PGresult **ret_result, struct simba_error *error)
+{
+    PGresult *result = NULL;
+
+    if (sent == 0)
+        return fail(connection, error);
+    int code = receive(connection, &result, error);
+    if (code != SIMBA_OK)
+        return code;
+    ExecStatusType status = PQresultStatus(result);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (state != NULL && strcmp(state, INSUFFICIENT_PRIVILEGE) == 0)
+        code = refuse(connection, SIMBA_EDENIED, error);
+    else if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        code = fail(connection, error);
+    if (code == SIMBA_OK && ret_result != NULL)
+        *ret_result = result;
+    else
+        PQclear(result);
+    return code;
 }
 
 static int execute(void *handle, const char *sql, struct simba_error *error)
 {
     struct postgres *raw = handle;
 
-    return finish(raw->connection, PQexec(raw->connection, sql), error);
+    return finish(raw->connection, PQsendQuery(raw->connection, sql), NULL, error);
 }
 
 /* In the usual form of messages, which the library's log-in changes. */
@@ -83,11 +141,22 @@ static int connect_to(struct postgres *raw, simba_url *url, struct simba_error *
     return SIMBA_OK;
 }
 
-/* Whether the server has answered with one row of so many columns. */
-static bool is_row(const PGresult *result, int columns)
+/* Asks for one row of so many columns, which becomes the caller's. */
+static int ask_row(struct postgres *raw, const char *sql, int columns, PGresult **ret_result,
+                   struct simba_error *error)
 {
-    return PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 &&
-           PQnfields(result) == columns;
+    PGresult *result = NULL;
+    int code = finish(raw->connection, PQsendQuery(raw->connection, sql), &result, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (PQntuples(result) == 1 && PQnfields(result) == columns) {
+        *ret_result = result;
+        return SIMBA_OK;
+    }
+    PQclear(result);
+    return sb_error_set(error, SIMBA_ESTORE,
+                        "PostgreSQL by hand: the server answers something else than it was asked");
 }
 
 /* The table as the library has found it. Then names are looked up in the system's schema alone: in
@@ -99,13 +168,14 @@ static int find_table(struct postgres *raw, struct simba_error *error)
         " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
         " ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
         " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('simba_mutex')";
-    PGresult *result = PQexec(raw->connection, find);
-    bool found = is_row(result, 2);
+    PGresult *result = NULL;
+    int code = ask_row(raw, find, 2, &result, error);
 
-    if (found)
-        snprintf(raw->sql.table, sizeof raw->sql.table, "%s.simba_mutex", PQgetvalue(result, 0, 0));
+    if (code != SIMBA_OK)
+        return code;
+    snprintf(raw->sql.table, sizeof raw->sql.table, "%s.simba_mutex", PQgetvalue(result, 0, 0));
     PQclear(result);
-    return found ? SIMBA_OK : fail(raw->connection, error);
+    return SIMBA_OK;
 }
 
 static void close_raw(void *handle)
@@ -122,15 +192,16 @@ static int prepare_update(struct postgres *raw, struct simba_error *error)
     char sql[BENCH_SQL_MAX];
 
     bench_sql_write_update(&raw->sql, sql);
-    return finish(raw->connection, PQprepare(raw->connection, "u", sql, 0, NULL), error);
+    return finish(raw->connection, PQsendPrepare(raw->connection, "u", sql, 0, NULL), NULL, error);
 }
 
 static int update(void *handle, struct simba_error *error)
 {
     struct postgres *raw = handle;
 
-    return finish(raw->connection, PQexecPrepared(raw->connection, "u", 0, NULL, NULL, NULL, 0),
-                  error);
+    int sent = PQsendQueryPrepared(raw->connection, "u", 0, NULL, NULL, NULL, 0);
+
+    return finish(raw->connection, sent, NULL, error);
 }
 
 /* ---- The library's statements ---------------------------------------------------------------- */
@@ -141,8 +212,8 @@ static int prepare(struct postgres *raw, int statement, struct simba_error *erro
 
     sb_postgres_statement_text(statement, raw->sql.table, text);
     sb_postgres_statement_name(statement, raw->sql.table, raw->names[statement]);
-    return finish(raw->connection, PQprepare(raw->connection, raw->names[statement], text, 0, NULL),
-                  error);
+    int sent = PQsendPrepare(raw->connection, raw->names[statement], text, 0, NULL);
+    return finish(raw->connection, sent, NULL, error);
 }
 
 static int change(struct postgres *raw, int statement, struct simba_error *error)
@@ -150,16 +221,19 @@ static int change(struct postgres *raw, int statement, struct simba_error *error
     struct sb_postgres_parameters parameters;
 
     sb_postgres_bind(statement, &raw->values, &parameters);
-    PGresult *result = PQexecPrepared(raw->connection, raw->names[statement], parameters.count,
-                                      parameters.values, NULL, NULL, 0);
+    PGresult *result = NULL;
+    int sent = PQsendQueryPrepared(raw->connection, raw->names[statement], parameters.count,
+                                   parameters.values, NULL, NULL, 0);
+    int code = finish(raw->connection, sent, &result, error);
+    if (code != SIMBA_OK)
+        return code;
     bool missed = strcmp(PQcmdTuples(result), "0") == 0;
-    int code = finish(raw->connection, result, error);
-    if (code == SIMBA_OK && missed)
+    PQclear(result);
+    if (missed)
         return sb_error_set(error, SIMBA_ESTORE,
                             "PostgreSQL by hand: the row is not as it was left");
-    if (code == SIMBA_OK)
-        raw->values.version++;
-    return code;
+    raw->values.version++;
+    return SIMBA_OK;
 }
 
 static int cycle_statements(void *handle, struct simba_error *error)
@@ -219,18 +293,17 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 
 static int await_notice(PGconn *connection, struct simba_error *error)
 {
-    struct pollfd socket = {.fd = PQsocket(connection), .events = POLLIN};
+    int64_t deadline_ms = simba_now_ms() + PATIENCE_MS;
     PGnotify *notice = PQnotifies(connection);
+    size_t received = 0;
+    int code = SIMBA_OK;
 
-    while (notice == NULL) {
-        if (poll(&socket, 1, PATIENCE_MS) <= 0)
-            return sb_error_set(error, SIMBA_ETIMEDOUT, "PostgreSQL by hand: no notice came");
-        if (PQconsumeInput(connection) == 0)
-            return fail(connection, error);
-        notice = PQnotifies(connection);
+    while (notice == NULL && code == SIMBA_OK) {
+        code = take_in(connection, deadline_ms, &received, error);
+        notice = code == SIMBA_OK ? PQnotifies(connection) : NULL;
     }
     PQfreemem(notice);
-    return SIMBA_OK;
+    return code;
 }
 
 /* The channel is named after the mutex, for others may measure on the same database. */
@@ -269,15 +342,16 @@ static int hear_and_update(void *handle, struct simba_error *error)
 static int counter(void *handle, double *ret_value, struct simba_error *error)
 {
     struct postgres *raw = handle;
-    PGresult *result =
-        PQexec(raw->connection,
-               "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()");
-    bool good = is_row(result, 1);
+    PGresult *result = NULL;
+    int code =
+        ask_row(raw, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()",
+                1, &result, error);
 
-    if (good)
-        *ret_value = strtod(PQgetvalue(result, 0, 0), NULL);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_value = strtod(PQgetvalue(result, 0, 0), NULL);
     PQclear(result);
-    return good ? SIMBA_OK : fail(raw->connection, error);
+    return SIMBA_OK;
 }
 
 static const struct bench_way ways[] = {

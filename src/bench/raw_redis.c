@@ -7,15 +7,20 @@
 #include "bench/raw_store.h"
 
 #include "backend/redis/scripts/script.h"
+#include "backend/redis/wire/resp.h"
 #include "base/error.h"
 
+#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define PORT 6379
-#define PATIENCE_S 10
+#define PATIENCE_S 10 /* for one reply */
+#define FORGET_MS 20000
+#define ANY_TYPE 0
 #define LEASE "60000"
 #define TRIVIAL                                                                                    \
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], "         \
@@ -24,9 +29,17 @@
 #define SHA_MAX 64
 #define SCAN_COUNT "1000"
 
-struct redis {
+/* hiredis writes, and its replies are read within the library's limits. */
+struct wire {
     redisContext *context;
-    redisContext *subscription; /* a waiter's */
+    struct sb_redis_reader *reader;
+    struct sb_redis_place place;
+    bool logs_in; /* what a server says about a password is not quoted */
+};
+
+struct redis {
+    struct wire commands;
+    struct wire subscription; /* a waiter's */
     bool listens;
     char prefix[NAME_MAX];
     char trivial[SHA_MAX];
@@ -38,26 +51,52 @@ struct redis {
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
-static int code_of(const char *refusal)
+static int fail(struct simba_error *error, int code, const char *why)
 {
-    static const char *const denials[] = {"NOPERM", "NOAUTH", "WRONGPASS"};
-
-    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++)
-        if (strncmp(refusal, denials[i], strlen(denials[i])) == 0)
-            return SIMBA_EDENIED;
-    return SIMBA_ESTORE;
+    return sb_error_set(error, code, "Redis by hand: %s", why);
 }
 
-/* Checks a reply. Where it is good and `ret_reply` is not NULL it becomes the caller's. */
-static int check_reply(redisContext *context, redisReply *reply, redisReply **ret_reply,
-                       struct simba_error *error)
+/* Replies have the library's limits, and each must come within PATIENCE_S. */
+static int receive(struct wire *wire, redisReply **ret_reply, struct simba_error *error)
 {
-    int code = SIMBA_OK;
+    int64_t end_ms = simba_now_ms() + PATIENCE_S * 1000;
+    enum sb_redis_reader_verdict verdict;
+    char bytes[16384];
 
-    if (reply == NULL)
-        code = sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
-    else if (reply->type == REDIS_REPLY_ERROR)
-        code = sb_error_set(error, code_of(reply->str), "Redis by hand: %s", reply->str);
+    while ((verdict = sb_redis_reader_next(wire->reader, ret_reply)) == SB_REDIS_READER_MORE) {
+        ssize_t count = recv(wire->context->fd, bytes, sizeof bytes, 0);
+
+        if (count == 0)
+            return fail(error, SIMBA_EUNAVAILABLE, "the server closed the connection");
+        if (count < 0 && errno != EINTR && errno != EAGAIN)
+            return fail(error, SIMBA_EUNAVAILABLE, strerror(errno));
+        if (simba_now_ms() >= end_ms)
+            return fail(error, SIMBA_EUNAVAILABLE, "the server did not answer in time");
+        if (count > 0 && !sb_redis_reader_feed(wire->reader, bytes, (size_t)count))
+            return sb_error_plain(error, SIMBA_ENOMEM);
+    }
+    return verdict == SB_REDIS_READER_REPLY
+               ? SIMBA_OK
+               : fail(error, SIMBA_ESTORE, "the server sent a reply that is too long or malformed");
+}
+
+/* The next answer or message, which must be of this type. Where `ret_reply` is not NULL it becomes
+ * the caller's. */
+static int hear(struct wire *wire, int type, redisReply **ret_reply, struct simba_error *error)
+{
+    redisReply *reply = NULL;
+    struct simba_error why;
+    int code = receive(wire, &reply, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        code = wire->logs_in ? sb_redis_fail_quietly(&wire->place, reply->str, &why)
+                             : sb_redis_fail(&wire->place, reply->str, &why);
+        fail(error, code, why.text);
+    } else if (type != ANY_TYPE && reply->type != type) {
+        code = fail(error, SIMBA_ESTORE, "the server answers something else than it was asked");
+    }
     if (code == SIMBA_OK && ret_reply != NULL)
         *ret_reply = reply;
     else
@@ -65,31 +104,34 @@ static int check_reply(redisContext *context, redisReply *reply, redisReply **re
     return code;
 }
 
-static int ask(redisContext *context, struct simba_error *error, const char *format, ...)
+static int flush(struct wire *wire, struct simba_error *error)
+{
+    int done = 0;
+
+    while (done == 0)
+        if (redisBufferWrite(wire->context, &done) != REDIS_OK)
+            return fail(error, SIMBA_EUNAVAILABLE, wire->context->errstr);
+    return SIMBA_OK;
+}
+
+static int ask(struct wire *wire, int type, redisReply **ret_reply, struct simba_error *error,
+               const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    redisReply *reply = redisvCommand(context, format, arguments);
+    int appended = redisvAppendCommand(wire->context, format, arguments);
     va_end(arguments);
-    return check_reply(context, reply, NULL, error);
+    if (appended != REDIS_OK)
+        return fail(error, SIMBA_EUNAVAILABLE, wire->context->errstr);
+    int code = flush(wire, error);
+    return code == SIMBA_OK ? hear(wire, type, ret_reply, error) : code;
 }
 
-/* The next answer, or message. */
-static int hear(redisContext *context, redisReply **ret_reply, struct simba_error *error)
-{
-    void *reply = NULL;
-
-    if (redisGetReply(context, &reply) != REDIS_OK)
-        reply = NULL;
-    return check_reply(context, reply, ret_reply, error);
-}
-
-static int load(redisContext *context, const char *script, char sha[SHA_MAX],
-                struct simba_error *error)
+static int load(struct wire *wire, const char *script, char sha[SHA_MAX], struct simba_error *error)
 {
     redisReply *reply = NULL;
-    int code = check_reply(context, redisCommand(context, "SCRIPT LOAD %s", script), &reply, error);
+    int code = ask(wire, REDIS_REPLY_STRING, &reply, error, "SCRIPT LOAD %s", script);
 
     if (code == SIMBA_OK && sha != NULL)
         snprintf(sha, SHA_MAX, "%s", reply->str);
@@ -100,30 +142,36 @@ static int load(redisContext *context, const char *script, char sha[SHA_MAX],
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-static redisContext *connect_plainly(simba_url *url)
+static redisContext *connect_plainly(simba_url *url, struct sb_redis_place *ret_place)
 {
     bool unix_socket = strstr(simba_url_scheme(url), "+unix") != NULL;
     struct timeval patience = {.tv_sec = PATIENCE_S};
+    int port = simba_url_port(url, 0);
 
+    ret_place->port = unix_socket ? 0 : port != 0 ? port : PORT;
+    snprintf(ret_place->host, sizeof ret_place->host, "%s",
+             unix_socket ? simba_url_path(url) : simba_url_host(url, 0));
     if (unix_socket)
         return redisConnectUnixWithTimeout(simba_url_path(url), patience);
-    int port = simba_url_port(url, 0);
-    return redisConnectWithTimeout(simba_url_host(url, 0), port != 0 ? port : PORT, patience);
+    return redisConnectWithTimeout(simba_url_host(url, 0), ret_place->port, patience);
 }
 
-static int log_in(redisContext *context, simba_url *url, struct simba_error *error)
+static int log_in(struct wire *wire, simba_url *url, struct simba_error *error)
 {
     const char *user = simba_url_user(url);
     const char *password = simba_url_password(url);
+    int code = SIMBA_OK;
 
-    if (password == NULL)
-        return SIMBA_OK;
-    if (user != NULL && user[0] != 0)
-        return ask(context, error, "AUTH %s %s", user, password);
-    return ask(context, error, "AUTH %s", password);
+    wire->logs_in = true;
+    if (password != NULL && user != NULL && user[0] != 0)
+        code = ask(wire, REDIS_REPLY_STATUS, NULL, error, "AUTH %s %s", user, password);
+    else if (password != NULL)
+        code = ask(wire, REDIS_REPLY_STATUS, NULL, error, "AUTH %s", password);
+    wire->logs_in = false;
+    return code;
 }
 
-static int choose_database(redisContext *context, simba_url *url, struct simba_error *error)
+static int choose_database(struct wire *wire, simba_url *url, struct simba_error *error)
 {
     bool unix_socket = strstr(simba_url_scheme(url), "+unix") != NULL;
     const char *path = simba_url_path(url);
@@ -131,30 +179,37 @@ static int choose_database(redisContext *context, simba_url *url, struct simba_e
 
     if (database == NULL && !unix_socket && path[0] == '/' && path[1] != 0)
         database = path + 1;
-    return database != NULL ? ask(context, error, "SELECT %s", database) : SIMBA_OK;
+    return database != NULL ? ask(wire, REDIS_REPLY_STATUS, NULL, error, "SELECT %s", database)
+                            : SIMBA_OK;
 }
 
-static int connect_to(simba_url *url, redisContext **ret_context, struct simba_error *error)
+static int connect_to(simba_url *url, struct wire *wire, struct simba_error *error)
 {
     struct timeval patience = {.tv_sec = PATIENCE_S};
-    redisContext *context = connect_plainly(url);
 
-    *ret_context = context; /* also on failure, for who closes */
-    if (context == NULL)
+    wire->context = connect_plainly(url, &wire->place);
+    wire->reader = sb_redis_reader_create();
+    if (wire->context == NULL || wire->reader == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    if (context->err != 0)
-        return sb_error_set(error, SIMBA_EUNAVAILABLE, "Redis by hand: %s", context->errstr);
-    redisSetTimeout(context, patience);
-    int code = log_in(context, url, error);
-    return code == SIMBA_OK ? choose_database(context, url, error) : code;
+    if (wire->context->err != 0)
+        return fail(error, SIMBA_EUNAVAILABLE, wire->context->errstr);
+    redisSetTimeout(wire->context, patience);
+    int code = log_in(wire, url, error);
+    return code == SIMBA_OK ? choose_database(wire, url, error) : code;
+}
+
+static void disconnect(struct wire *wire)
+{
+    redisFree(wire->context);
+    sb_redis_reader_free(wire->reader);
 }
 
 static void close_raw(void *handle)
 {
     struct redis *raw = handle;
 
-    redisFree(raw->context);
-    redisFree(raw->subscription);
+    disconnect(&raw->commands);
+    disconnect(&raw->subscription);
     free(raw);
 }
 
@@ -173,13 +228,13 @@ static void make_names(struct redis *raw, const char *prefix)
 /* What a hand-over and the end need, while nothing is there yet. */
 static int check_rights(struct redis *raw, struct simba_error *error)
 {
-    int code = ask(raw->context, error, "SCAN 0 COUNT 1");
+    int code = ask(&raw->commands, ANY_TYPE, NULL, error, "SCAN 0 COUNT 1");
 
     if (code == SIMBA_OK)
-        code = ask(raw->context, error, "DEL %s", raw->key);
+        code = ask(&raw->commands, ANY_TYPE, NULL, error, "DEL %s", raw->key);
     if (code == SIMBA_OK)
-        code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
-    return code == SIMBA_OK ? ask(raw->subscription, error, "UNSUBSCRIBE") : code;
+        code = ask(&raw->subscription, ANY_TYPE, NULL, error, "SUBSCRIBE %s", raw->channel);
+    return code == SIMBA_OK ? ask(&raw->subscription, ANY_TYPE, NULL, error, "UNSUBSCRIBE") : code;
 }
 
 /* The key is the last, so that nothing stays where a right is missing. */
@@ -188,14 +243,14 @@ static int prepare_server(struct redis *raw, struct simba_error *error)
     int code = check_rights(raw, error);
 
     if (code == SIMBA_OK)
-        code = load(raw->context, TRIVIAL, raw->trivial, error);
+        code = load(&raw->commands, TRIVIAL, raw->trivial, error);
 
     if (code == SIMBA_OK)
-        code = load(raw->context, sb_redis_scripts[SB_REDIS_SCRIPT_ACQUIRE].text, NULL, error);
+        code = load(&raw->commands, sb_redis_scripts[SB_REDIS_SCRIPT_ACQUIRE].text, NULL, error);
     if (code == SIMBA_OK)
-        code = load(raw->context, sb_redis_scripts[SB_REDIS_SCRIPT_RELEASE].text, NULL, error);
+        code = load(&raw->commands, sb_redis_scripts[SB_REDIS_SCRIPT_RELEASE].text, NULL, error);
     if (code == SIMBA_OK)
-        code = ask(raw->context, error, "SET %s id PX 600000", raw->key);
+        code = ask(&raw->commands, ANY_TYPE, NULL, error, "SET %s id PX 600000", raw->key);
     return code;
 }
 
@@ -210,7 +265,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
     if (raw == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     make_names(raw, prefix);
-    int code = connect_to(url, &raw->context, error);
+    int code = connect_to(url, &raw->commands, error);
     if (code == SIMBA_OK)
         code = connect_to(url, &raw->subscription, error);
     if (code == SIMBA_OK)
@@ -226,7 +281,8 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
 
 static int call_trivial(struct redis *raw, struct simba_error *error)
 {
-    return ask(raw->context, error, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
+    return ask(&raw->commands, ANY_TYPE, NULL, error, "EVALSHA %s 1 %s id " LEASE, raw->trivial,
+               raw->key);
 }
 
 static int cycle_trivial(void *handle, struct simba_error *error)
@@ -241,7 +297,7 @@ static int publish(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
 
-    return ask(raw->context, error, "PUBLISH %s text", raw->channel);
+    return ask(&raw->commands, ANY_TYPE, NULL, error, "PUBLISH %s text", raw->channel);
 }
 
 static int listen_once(void *handle, struct simba_error *error)
@@ -250,7 +306,7 @@ static int listen_once(void *handle, struct simba_error *error)
 
     if (raw->listens)
         return SIMBA_OK;
-    int code = ask(raw->subscription, error, "SUBSCRIBE %s", raw->channel);
+    int code = ask(&raw->subscription, ANY_TYPE, NULL, error, "SUBSCRIBE %s", raw->channel);
     raw->listens = code == SIMBA_OK;
     return code;
 }
@@ -258,40 +314,37 @@ static int listen_once(void *handle, struct simba_error *error)
 static int hear_and_call(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    int code = hear(raw->subscription, NULL, error);
+    int code = hear(&raw->subscription, ANY_TYPE, NULL, error);
 
     return code == SIMBA_OK ? call_trivial(raw, error) : code;
 }
 
 /* ---- The library's scripts ------------------------------------------------------------------- */
 
-/* The winner is told the token alone, others the owner, what is left of its lease and the token. */
-static long long token_of(const redisReply *reply)
-{
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3 ? reply->element[2]->integer
-                                                                    : reply->integer;
-}
-
-/* Keeps the token of the owner afterwards. */
+/* The winner is told the token alone, others the owner, what is left of its lease and the token.
+ * Keeps the token of the owner afterwards. */
 static int call_acquire(struct redis *raw, const char *id, struct simba_error *error)
 {
     redisReply *reply = NULL;
-    int code = check_reply(raw->context,
-                           redisCommand(raw->context, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
-                                        sb_redis_scripts[SB_REDIS_SCRIPT_ACQUIRE].sha1,
-                                        raw->keys[0], raw->keys[1], raw->keys[2], id),
-                           &reply, error);
+    int code = ask(&raw->commands, ANY_TYPE, &reply, error, "EVALSHA %s 3 %s %s %s %s " LEASE " 0",
+                   sb_redis_scripts[SB_REDIS_SCRIPT_ACQUIRE].sha1, raw->keys[0], raw->keys[1],
+                   raw->keys[2], id);
 
     if (code != SIMBA_OK)
         return code;
-    snprintf(raw->token, sizeof raw->token, "%lld", token_of(reply));
+    bool has_three = reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3;
+    const redisReply *token = has_three ? reply->element[2] : reply;
+    if (token->type == REDIS_REPLY_INTEGER)
+        snprintf(raw->token, sizeof raw->token, "%lld", token->integer);
+    else
+        code = fail(error, SIMBA_ESTORE, "the server tells no token");
     freeReplyObject(reply);
-    return SIMBA_OK;
+    return code;
 }
 
 static int call_release(struct redis *raw, const char *id, struct simba_error *error)
 {
-    return ask(raw->context, error, "EVALSHA %s 3 %s %s %s %s %s",
+    return ask(&raw->commands, ANY_TYPE, NULL, error, "EVALSHA %s 3 %s %s %s %s %s",
                sb_redis_scripts[SB_REDIS_SCRIPT_RELEASE].sha1, raw->keys[0], raw->keys[1],
                raw->keys[2], id, raw->token);
 }
@@ -330,7 +383,7 @@ static int leave(void *handle, struct simba_error *error)
 static int hear_and_acquire(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
-    int code = hear(raw->subscription, NULL, error);
+    int code = hear(&raw->subscription, ANY_TYPE, NULL, error);
 
     return code == SIMBA_OK ? call_acquire(raw, "waiter", error) : code;
 }
@@ -343,9 +396,11 @@ static int renew(void *handle, int count, struct simba_error *error)
     int code = SIMBA_OK;
 
     for (int i = 0; i < count; i++)
-        redisAppendCommand(raw->context, "EVALSHA %s 1 %s id " LEASE, raw->trivial, raw->key);
+        redisAppendCommand(raw->commands.context, "EVALSHA %s 1 %s id " LEASE, raw->trivial,
+                           raw->key);
+    code = flush(&raw->commands, error);
     for (int i = 0; i < count && code == SIMBA_OK; i++)
-        code = hear(raw->context, NULL, error);
+        code = hear(&raw->commands, ANY_TYPE, NULL, error);
     return code;
 }
 
@@ -357,8 +412,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
         "cmdstat_unsubscribe:calls=", "cmdstat_ping:calls="};
     struct redis *raw = handle;
     redisReply *reply = NULL;
-    int code =
-        check_reply(raw->context, redisCommand(raw->context, "INFO commandstats"), &reply, error);
+    int code = ask(&raw->commands, REDIS_REPLY_STRING, &reply, error, "INFO commandstats");
 
     if (code != SIMBA_OK)
         return code;
@@ -371,34 +425,41 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
     return SIMBA_OK;
 }
 
-static int delete_keys(struct redis *raw, const redisReply *keys, struct simba_error *error)
+static int delete_keys(struct redis *raw, const redisReply *keys, int64_t end_ms,
+                       struct simba_error *error)
 {
     int code = SIMBA_OK;
 
-    for (size_t i = 0; i < keys->elements; i++)
-        redisAppendCommand(raw->context, "DEL %s", keys->element[i]->str);
-    for (size_t i = 0; i < keys->elements && code == SIMBA_OK; i++)
-        code = hear(raw->context, NULL, error);
+    for (size_t i = 0; i < keys->elements && code == SIMBA_OK && simba_now_ms() < end_ms; i++)
+        if (keys->element[i]->type == REDIS_REPLY_STRING)
+            code = ask(&raw->commands, REDIS_REPLY_INTEGER, NULL, error, "DEL %b",
+                       keys->element[i]->str, (size_t)keys->element[i]->len);
     return code;
 }
 
 static int forget(void *handle, struct simba_error *error)
 {
     struct redis *raw = handle;
+    int64_t end_ms = simba_now_ms() + FORGET_MS;
     char cursor[32] = "0";
     int code = SIMBA_OK;
 
     do {
         redisReply *reply = NULL;
-        code = check_reply(raw->context,
-                           redisCommand(raw->context, "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT,
-                                        cursor, raw->prefix),
-                           &reply, error);
+        code = ask(&raw->commands, REDIS_REPLY_ARRAY, &reply, error,
+                   "SCAN %s MATCH simba:{%s* COUNT " SCAN_COUNT, cursor, raw->prefix);
         if (code != SIMBA_OK)
             return code;
-        snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
-        code = delete_keys(raw, reply->element[1], error);
+        if (reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_STRING &&
+            reply->element[1]->type == REDIS_REPLY_ARRAY) {
+            snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
+            code = delete_keys(raw, reply->element[1], end_ms, error);
+        } else {
+            code = fail(error, SIMBA_ESTORE, "the server answers something else than it was asked");
+        }
         freeReplyObject(reply);
+        if (code == SIMBA_OK && simba_now_ms() >= end_ms)
+            code = fail(error, SIMBA_ETIMEDOUT, "SCAN does not end; keys may be left");
     } while (code == SIMBA_OK && strcmp(cursor, "0") != 0);
     return code;
 }

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -178,11 +180,16 @@ static int cycle(void *memory, struct simba_error *error)
 static int watch_lowest(struct zookeeper *raw, const struct String_vector *children,
                         struct simba_error *error)
 {
-    const char *lowest = children->data[0];
     char path[PATH_MAX_BYTES];
     char data[64];
     int length = sizeof data;
 
+    for (int i = 0; i < children->count; i++)
+        if (children->data[i] == NULL)
+            return check(ZMARSHALLINGERROR, error);
+    if (children->count <= 0)
+        return check(ZNONODE, error);
+    const char *lowest = children->data[0];
     for (int i = 1; i < children->count; i++)
         if (strcmp(children->data[i], lowest) < 0)
             lowest = children->data[i];
@@ -221,6 +228,7 @@ static int await_deletion(void *memory, struct simba_error *error)
 
 static int connect_socket(struct zookeeper *raw)
 {
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     char port[16];
@@ -229,6 +237,10 @@ static int connect_socket(struct zookeeper *raw)
     if (getaddrinfo(raw->host, port, &hints, &found) != 0)
         return -1;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    }
     if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
         close(fd);
         fd = -1;
@@ -239,10 +251,11 @@ static int connect_socket(struct zookeeper *raw)
 
 static void read_all(int fd, char *text, size_t size)
 {
+    int64_t end_ms = simba_now_ms() + PATIENCE_S * 1000;
     size_t used = 0;
     ssize_t length = 1;
 
-    while (used + 1 < size && length > 0) {
+    while (used + 1 < size && length > 0 && simba_now_ms() < end_ms) {
         length = read(fd, text + used, size - 1 - used);
         used += length > 0 ? (size_t)length : 0;
     }
@@ -277,6 +290,8 @@ static void delete_children(struct zookeeper *raw, const char *folder)
     if (zoo_get_children(raw->handle, folder, 0, &children) != ZOK)
         return;
     for (int i = 0; i < children.count; i++) {
+        if (children.data[i] == NULL)
+            continue;
         snprintf(path, sizeof path, "%.400s/%.100s", folder, children.data[i]);
         zoo_delete(raw->handle, path, -1);
     }
@@ -304,7 +319,7 @@ static int forget(void *handle, struct simba_error *error)
     int code = check(zoo_get_children(raw->handle, raw->base, 0, &names), error);
 
     for (int i = 0; i < names.count && code == SIMBA_OK; i++)
-        if (strncmp(names.data[i], raw->prefix, strlen(raw->prefix)) == 0)
+        if (names.data[i] != NULL && strncmp(names.data[i], raw->prefix, strlen(raw->prefix)) == 0)
             code = delete_folder(raw, names.data[i], error);
     deallocate_String_vector(&names);
     return code;

@@ -24,10 +24,11 @@ struct sb_mysql_connection {
     MYSQL *mysql;
     MYSQL_STMT *statements[SB_MYSQL_STATEMENTS]; /* prepared at their first use */
     int64_t deadline_ms;                         /* for answers */
-    bool timed_out;                              /* it came */
-    bool lacks_tls;                              /* the server does, by its greeting */
-    bool greets_wrong; /* the server does, so that it is not listened to */
-    bool distrusted;   /* what is in the table's place is none: nothing is sent any more */
+    unsigned wait_max_s; /* of one wait in a blocking call, as simba bench has them; 0: no limit */
+    bool timed_out;      /* it came */
+    bool lacks_tls;      /* the server does, by its greeting */
+    bool greets_wrong;   /* the server does, so that it is not listened to */
+    bool distrusted;     /* what is in the table's place is none: nothing is sent any more */
     bool in_transaction;
     bool mariadb;
     bool read_only; /* the server was, when it was asked last: it grants nothing to any user */

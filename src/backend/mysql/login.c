@@ -220,7 +220,7 @@ static int explain_no_file(void *handler, char *text, unsigned size)
 
 /* Its limit for connecting counts only when the kernel has ended a wait for TLS: without one it
  * would go on waiting. */
-static bool set_options(MYSQL *mysql)
+static bool set_options(MYSQL *mysql, const unsigned *wait_max_s)
 {
     const my_bool no = 0;
     const unsigned least = 1;
@@ -230,6 +230,8 @@ static bool set_options(MYSQL *mysql)
                                    NULL);
     return mysql_optionsv(mysql, MYSQL_OPT_NONBLOCK, (void *)0) == 0 &&
            mysql_optionsv(mysql, MYSQL_OPT_CONNECT_TIMEOUT, &least) == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_READ_TIMEOUT, wait_max_s) == 0 &&
+           mysql_optionsv(mysql, MYSQL_OPT_WRITE_TIMEOUT, wait_max_s) == 0 &&
            mysql_optionsv(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4") == 0 &&
            mysql_optionsv(mysql, MYSQL_OPT_RECONNECT, &no) == 0 &&
            mysql_optionsv(mysql, MYSQL_OPT_LOCAL_INFILE, &none) == 0 &&
@@ -391,7 +393,7 @@ static int log_in_with(struct sb_mysql_connection *c, size_t host,
     c->timed_out = false;
     c->lacks_tls = false;
     c->greets_wrong = false;
-    if (c->mysql == NULL || !set_options(c->mysql) ||
+    if (c->mysql == NULL || !set_options(c->mysql, &c->wait_max_s) ||
         !restrict_login(c->mysql, a, is_local(&target)))
         return sb_mysql_fail_memory(failure);
     code = needs_tls(c) && is_local(&target) ? refuse_tls_on_socket(&failure->error)
