@@ -381,13 +381,15 @@ void play_cancels(void)
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
+#define CHILD_SECONDS 6 /* less than a stop waits for the callback that has forked */
+
 /* In the child: handles of the parent are dead, and clients of its own come and go. */
 static void live_as_child(struct thing *old)
 {
     struct thing *t;
     struct world w;
 
-    alarm(20);
+    alarm(CHILD_SECONDS);
     if (thing_start(old) != SIMBA_EFORKED ||
         simba_contender_status(old->handle.contender) != SIMBA_INITIAL)
         broken("a handle of the parent lives in the child");

@@ -112,7 +112,8 @@ static void leave(struct thing *t)
     atomic_fetch_sub(&t->running, 1);
 }
 
-/* A term that is seen to be over when on_notify returns has no on_acquired. */
+/* A term that is seen to be over when on_notify returns has no on_acquired, unless it is seen again
+ * there: the answer to a renewal may have come in time, and be told to other threads late. */
 static void on_notify(void *user, const struct simba_state *state)
 {
     struct thing *t = user;
@@ -133,7 +134,8 @@ static void on_acquired(void *user, const struct simba_state *state)
     enter(t, "on_acquired");
     if (atomic_exchange(&t->told, true) && !atomic_load(&t->unsure))
         broken("on_acquired of '%s' comes twice in a row", t->mutex);
-    if (atomic_load(&t->over) == state->after.fence)
+    if (atomic_load(&t->over) == state->after.fence &&
+        simba_contender_fence(t->handle.contender) != state->after.fence)
         broken("on_acquired of '%s' begins for a term that is over", t->mutex);
     atomic_fetch_add(&t->acquired, 1);
     work(t);
