@@ -34,6 +34,8 @@ class Session:
         for line in self.client.stdout:
             if line == "done\n":
                 return not failed
+            if "current transaction is aborted" in line:
+                return False  # the second statement fails, too
             failed = failed or line.startswith("ERROR")
         return False
 
