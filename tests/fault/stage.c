@@ -179,9 +179,12 @@ bool stage_observer(struct stage *s)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+#define CLOSES_MAX 100
+
 void stage_close(struct stage *s)
 {
     struct simba_error error = {0};
+    int code = SIMBA_EBUSY;
 
     for (size_t i = 0; i < STAGE_CONTENDERS; i++) {
         simba_contender_close(s->contenders[i].handle);
@@ -195,7 +198,11 @@ void stage_close(struct stage *s)
     s->rival = NULL;
     s->scheduler = NULL;
     s->observer = NULL;
-    if (simba_client_close(s->client, &error) != SIMBA_OK)
+    /* Each call waits for a stop timeout, which may be shorter than a callback on a busy
+     * machine. */
+    for (int i = 0; code == SIMBA_EBUSY && i < CLOSES_MAX; i++)
+        code = simba_client_close(s->client, &error);
+    if (code != SIMBA_OK)
         fail_msg("simba_client_close fails with %s %ld refused: %s", s->shortage->piece,
                  s->shortage->nth, error.text);
     s->client = NULL;
