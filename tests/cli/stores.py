@@ -3,6 +3,7 @@
 Each store has a `url`, `pause` and `go_on` (it stands still meanwhile, as an unreachable one does), and `stop`.
 Those with users have a `denied_url`, with credentials that the server refuses.
 """
+import contextlib
 import os
 import shutil
 import signal
@@ -28,7 +29,8 @@ class Store(servers.Server):
     def signal_all(self, number):
         pid = self.process.pid
         for one in [pid, *map(int, read(f"/proc/{pid}/task/{pid}/children").split())]:
-            os.kill(one, number)
+            with contextlib.suppress(ProcessLookupError):  # a process of the server may have ended
+                os.kill(one, number)
 
     def pause(self):
         self.signal_all(signal.SIGSTOP)
