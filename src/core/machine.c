@@ -194,6 +194,7 @@ static void send_request(struct sb_machine *m, enum simba_op op, int64_t now_ms,
     step->request.revision = m->claim == SB_CLAIM_MINE ? m->revision : 0;
     step->request.fence = m->held && op != SIMBA_OP_RELEASE ? m->fence : 0;
     step->request.timeout_ms = request_timeout(m, op, now_ms);
+    step->request.shared = m->reading;
 }
 
 /* Which request stands next, whenever it is due; SIMBA_OP_NONE while a callback must return

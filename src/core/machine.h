@@ -84,6 +84,7 @@ struct sb_step {
         uint64_t revision;
         uint64_t fence; /* GUARD and READ: of the term that is meant; 0: any of mine */
         int64_t timeout_ms;
+        bool shared; /* READ: it only tells of the owner, so all that follow a mutex may share it */
     } request;
     bool changed;  /* the owner changed: `state` tells from whom to whom */
     bool acquired; /* and that made me the owner */

@@ -158,6 +158,7 @@ static void plan(struct sb_observer *o, int64_t now_ms, struct sb_step *step)
         step->request.op = SIMBA_OP_READ;
         step->request.generation = o->generation;
         step->request.timeout_ms = o->timing->ttl_ms;
+        step->request.shared = true;
     }
 }
 

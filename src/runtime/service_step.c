@@ -69,11 +69,10 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     sb_service_drop(s);
 }
 
-/* `shares`: a READ that only tells of the owner. It is the same for all followers, so it names no
- * contender. */
-static void send_request(struct sb_service *s, const struct sb_step *step, bool shares,
-                         int64_t now_us)
+/* A READ that is shared is the same for all that follow the mutex, so it names no contender. */
+static void send_request(struct sb_service *s, const struct sb_step *step, int64_t now_us)
 {
+    bool shared = step->request.shared;
     const struct sb_timing *timing = sb_service_timing(s);
     struct service_request *request = sb_alloc_zero(sizeof *request);
 
@@ -92,13 +91,13 @@ static void send_request(struct sb_service *s, const struct sb_step *step, bool 
     SB_CHECK(step->request.op == SIMBA_OP_READ || !sb_service_is_observer(s),
              "an observer only reads");
     SB_CHECK(step->request.timeout_ms > 0, "a request has time");
-    SB_CHECK(!shares || step->request.revision == 0, "a READ that is shared names no record");
+    SB_CHECK(!shared || step->request.revision == 0, "a READ that is shared names no record");
     request->service = s;
     request->generation = step->request.generation;
     request->base.answered = on_answered;
     request->base.wire.op = step->request.op;
     request->base.wire.mutex = s->member.mutex;
-    request->base.wire.id = shares ? NULL : s->member.id;
+    request->base.wire.id = shared ? NULL : s->member.id;
     request->base.wire.ttl_ms = timing->ttl_ms;
     request->base.wire.transition_ms = timing->transition_ms;
     request->base.wire.revision = step->request.revision;
@@ -106,7 +105,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step, bool 
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     sb_service_hold(s);
-    if (!shares || !sb_reads_join(s->engine->reads, &request->base))
+    if (!shared || !sb_reads_join(s->engine->reads, &request->base))
         sb_request_send_as_of(s->engine, &request->base, now_us);
 }
 
@@ -236,20 +235,10 @@ static void on_stopped(struct sb_service *s, int code)
     sb_lock_release(&engine->lock);
 }
 
-static bool may_share(const struct sb_service *s, const union sb_any_machine *machine,
-                      const struct sb_step *step)
-{
-    const struct sb_machine *m = &machine->contender;
-
-    return step->request.op == SIMBA_OP_READ &&
-           (sb_service_is_observer(s) || (m->reading && m->in_flight == SIMBA_OP_READ));
-}
-
 /* Steps the machine. Returns how many changes get no callback of their own, as
- * sb_service_keep_report. *ret_shares: whether its request is the READ of a follower. */
+ * sb_service_keep_report. */
 static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
-                             struct sb_name *name, struct sb_step *step, bool *ret_dropped,
-                             bool *ret_shares)
+                             struct sb_name *name, struct sb_step *step, bool *ret_dropped)
 {
     struct sb_report report;
     union sb_any_machine machine;
@@ -262,7 +251,6 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     else
         sb_machine_step(&machine.contender, event, step);
     show(s, &machine);
-    *ret_shares = may_share(s, &machine, step);
     reports = step->changed || step->renewed || s->packed.pending;
     *ret_dropped = false;
     untold = reports ? sb_service_keep_report(s, step, &report, ret_dropped) : 0;
@@ -287,12 +275,11 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     unsigned untold;
     bool dropped;
     bool report;
-    bool shares;
     int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
 
     SB_CHECK(sb_loop_is_current(s->engine->loop), "a machine is stepped on the loop thread");
     sb_lock_take(&s->engine->state_lock);
-    untold = step_machine(s, event, name, &step, &dropped, &shares);
+    untold = step_machine(s, event, name, &step, &dropped);
     report = s->packed.pending && !s->report_queued;
     s->report_queued |= report;
     sb_lock_release(&s->engine->state_lock);
@@ -308,7 +295,7 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     if (s->calls.hook != NULL)
         s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
-        send_request(s, &step, shares, now_us);
+        send_request(s, &step, now_us);
     if (untold > 0) {
         struct sb_event returned = {
             .type = SB_EVENT_RETURNED, .now_ms = event->now_ms, .returned = untold};
