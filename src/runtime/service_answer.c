@@ -139,24 +139,39 @@ static void take_owner(const struct sb_service *s, enum simba_op op, struct simb
         sb_request_drop_owner(op, reply);
 }
 
-/* A request that was answered becomes an event, of which `told` is part. */
-void sb_service_take_answer(struct sb_service *s, const struct sb_request *request,
-                            struct simba_reply *told, struct sb_event *event,
-                            struct sb_name **ret_name)
+struct sb_event sb_service_take_answer(struct sb_service *s, const struct sb_request *request,
+                                       uint32_t generation, struct simba_reply *told,
+                                       struct sb_name **ret_name)
 {
+    struct sb_event event;
+
     SB_CHECK(request->wire.mutex == s->member.mutex, "an answer is for the service that asked");
-    SB_CHECK(event->type == SB_EVENT_REPLY && event->op == request->wire.op,
-             "an answer is the event of its request");
     refuse_without_revision(s, told);
     take_owner(s, request->wire.op, told, ret_name);
-    event->answer = answer_of(s, told);
-    event->code = told->code;
-    event->owner = told->owner;
-    SB_CHECK(event->answer != SB_ANSWER_MINE || event->revision != 0,
+    event = (struct sb_event){
+        .type = SB_EVENT_REPLY,
+        .now_ms = request->answered_at_us / 1000,
+        .generation = generation,
+        .op = request->wire.op,
+        .answer = answer_of(s, told),
+        .code = told->code,
+        .named = request->wire.fence,
+        .sent_at_ms = told->as_of_ms != 0 ? told->as_of_ms : request->sent_at_ms,
+        .owner = told->owner,
+        .ttl_left_ms = told->ttl_left_ms,
+        .transition_left_ms = told->transition_left_ms,
+        .revision = told->revision,
+        .revision_counts = told->revision_counts,
+        .fence = told->fence,
+        .place = told->place,
+        .missed = told->missed,
+    };
+    SB_CHECK(event.answer != SB_ANSWER_MINE || event.revision != 0,
              "a record of mine has a revision");
     if (told->code != SIMBA_OK)
         keep_error(s, &request->wire, told);
     else
         forget_error(s);
-    count_answer(s, event, &request->wire);
+    count_answer(s, &event, &request->wire);
+    return event;
 }

@@ -88,13 +88,13 @@ unsigned sb_service_keep_report(struct sb_service *service, const struct sb_step
 
 /* ---- service_answer.c ------------------------------------------------------------------------ */
 
-/* Completes the event that an answer is to the machine, and keeps what the service shows of a
- * failure. `told` is a copy of the answer, changed where it cannot be believed or kept; the event
- * points into it. *ret_name: of the owner that it tells, for sb_packed_set; NULL: none is needed.
- * Loop thread only. */
-void sb_service_take_answer(struct sb_service *service, const struct sb_request *request,
-                            struct simba_reply *told, struct sb_event *event,
-                            struct sb_name **ret_name);
+/* Makes the answer of a request of that generation into the event for the machine, and keeps what
+ * the service shows of a failure. `told` is a copy of the answer, changed where it cannot be
+ * believed or kept; the event points into it. *ret_name, NULL before: the name of the owner that it
+ * tells, for sb_packed_set, if one is needed. Loop thread only. */
+struct sb_event sb_service_take_answer(struct sb_service *service, const struct sb_request *request,
+                                       uint32_t generation, struct simba_reply *told,
+                                       struct sb_name **ret_name);
 
 /* ---- service_step.c -------------------------------------------------------------------------- */
 

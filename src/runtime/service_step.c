@@ -47,23 +47,8 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     struct sb_service *s = request->service;
     struct simba_reply told = *reply;
     struct sb_name *name = NULL;
-    struct sb_event event = {
-        .type = SB_EVENT_REPLY,
-        .now_ms = base->answered_at_us / 1000,
-        .generation = request->generation,
-        .op = base->wire.op,
-        .named = base->wire.fence,
-        .sent_at_ms = reply->as_of_ms != 0 ? reply->as_of_ms : base->sent_at_ms,
-        .ttl_left_ms = reply->ttl_left_ms,
-        .transition_left_ms = reply->transition_left_ms,
-        .revision = reply->revision,
-        .revision_counts = reply->revision_counts,
-        .fence = reply->fence,
-        .place = reply->place,
-        .missed = reply->missed,
-    };
+    struct sb_event event = sb_service_take_answer(s, base, request->generation, &told, &name);
 
-    sb_service_take_answer(s, base, &told, &event, &name);
     step_with(s, &event, name, base->answered_at_us);
     sb_free(request);
     sb_service_drop(s);
