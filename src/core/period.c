@@ -8,20 +8,12 @@
  * All sums saturate: a time at SIMBA_INFINITE stays there, and no delay is negative.
  */
 #include "base/random.h"
+#include "base/time.h"
 
 #include <simba/simba.h>
 
 #define MARGIN_FIXED_MS 10  /* for the granularity of timers and of stores that count in ms */
 #define MARGIN_FRACTION 100 /* 1 %: clocks of hosts drift apart by much less */
-
-static int64_t add(int64_t a, int64_t b)
-{
-    int64_t sum;
-
-    if (__builtin_add_overflow(a, b, &sum))
-        return b > 0 ? SIMBA_INFINITE : INT64_MIN;
-    return sum;
-}
 
 static int64_t time_until(int64_t at_ms, int64_t now_ms)
 {
@@ -34,14 +26,9 @@ static int64_t time_until(int64_t at_ms, int64_t now_ms)
     return left;
 }
 
-static int64_t at_least_zero(int64_t delay_ms)
-{
-    return delay_ms > 0 ? delay_ms : 0;
-}
-
 int64_t simba_period_owner_delay_ms(const struct simba_owner *owner, int64_t now_ms)
 {
-    return at_least_zero(time_until(owner->ttl_at_ms, now_ms));
+    return sb_max(time_until(owner->ttl_at_ms, now_ms), 0);
 }
 
 /* Without a transition the owner may be gone the moment its ttl is over, but not earlier: a
@@ -55,11 +42,11 @@ int64_t simba_period_contender_delay_ms(const struct simba_owner *owner, int64_t
     if (left == SIMBA_INFINITE)
         return SIMBA_INFINITE;
     if (transition_ms == 0)
-        jitter_min_ms = at_least_zero(jitter_min_ms);
-    return at_least_zero(add(left, sb_random_between(random, jitter_min_ms, jitter_max_ms)));
+        jitter_min_ms = sb_max(jitter_min_ms, 0);
+    return sb_max(sb_later(left, sb_random_between(random, jitter_min_ms, jitter_max_ms)), 0);
 }
 
 int64_t simba_drift_margin_ms(int64_t lease_ms)
 {
-    return MARGIN_FIXED_MS + at_least_zero(lease_ms) / MARGIN_FRACTION;
+    return MARGIN_FIXED_MS + sb_max(lease_ms, 0) / MARGIN_FRACTION;
 }
