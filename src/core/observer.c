@@ -171,8 +171,6 @@ static int64_t deadline(const struct sb_observer *o)
 
 int sb_observer_step(struct sb_observer *o, const struct sb_event *e, struct sb_step *step)
 {
-    const char *broken;
-
     memset(step, 0, sizeof *step);
     if ((e->type == SB_EVENT_START && !sb_status_may_move(o->status, SIMBA_STARTING)) ||
         (e->type == SB_EVENT_STOP && !sb_status_may_move(o->status, SIMBA_STOPPING))) {
@@ -184,16 +182,7 @@ int sb_observer_step(struct sb_observer *o, const struct sb_event *e, struct sb_
     step->deadline_ms = deadline(o);
     SB_CHECK(!(step->stopped && step->request.op != SIMBA_OP_NONE), "a stop sends nothing");
     SB_CHECK(!step->acquired && !step->released && !step->renewed, "an observer never owns");
-    broken = sb_observer_broken_rule(o);
-    SB_CHECK(broken == NULL, broken);
+    SB_CHECK(o->status != SIMBA_INITIAL || !o->in_flight, "a stopped observer waits for nothing");
+    SB_CHECK(!o->in_flight || o->generation != 0, "what is awaited was asked for after a start");
     return SIMBA_OK;
-}
-
-const char *sb_observer_broken_rule(const struct sb_observer *o)
-{
-    if (o->status == SIMBA_INITIAL && o->in_flight)
-        return "a stopped observer waits for nothing";
-    if (o->in_flight && o->generation == 0)
-        return "what is awaited was asked for after a start";
-    return NULL;
 }

@@ -31,7 +31,4 @@ void sb_observer_init(struct sb_observer *observer, const struct sb_timing *timi
 int sb_observer_step(struct sb_observer *observer, const struct sb_event *event,
                      struct sb_step *step);
 
-/* The rule that the observer breaks, or NULL. Every step checks that it is none. */
-const char *sb_observer_broken_rule(const struct sb_observer *observer);
-
 #endif
