@@ -25,21 +25,19 @@
 
 #define REQUEST_TIMEOUT_MIN_MS 10
 
+static const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 /* Self-fencing: the belief ends by the clock alone, before the store can grant anybody else. */
 static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
-    const struct simba_owner nobody = SIMBA_OWNER_NONE;
-
     if (sb_machine_believes(m) && now_ms >= m->lease_until_ms)
         sb_machine_lose(m, &nobody, now_ms, step);
 }
 
 static void on_start(struct sb_machine *m, int64_t now_ms)
 {
-    const struct simba_owner nobody = SIMBA_OWNER_NONE;
-
     SB_CHECK(!m->held && m->in_flight == SIMBA_OP_NONE,
              "a start finds nothing of the last contest");
     sb_machine_set_status(m, SIMBA_STARTING);
@@ -62,8 +60,6 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
  * returned. */
 static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
-    const struct simba_owner nobody = SIMBA_OWNER_NONE;
-
     SB_CHECK(!m->ends_term && !m->lost, "a stop begins once");
     sb_machine_set_owner(m, &nobody, step);
     step->released |= m->held;
@@ -105,8 +101,6 @@ static void on_changed(struct sb_machine *m, int64_t now_ms)
 /* Whatever is still in flight belongs to the session that ended, hence the new generation. */
 static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
-    const struct simba_owner nobody = SIMBA_OWNER_NONE;
-
     if (m->status == SIMBA_INITIAL)
         return;
     if (m->in_flight == SIMBA_OP_RELEASE)

@@ -14,6 +14,8 @@
 
 #define RETRY_MAX_MS 1000
 
+static const struct simba_owner nobody = SIMBA_OWNER_NONE;
+
 static void set_status(struct sb_observer *o, enum simba_status status)
 {
     SB_CHECK(sb_status_may_move(o->status, status), "a status moves as the table says");
@@ -34,8 +36,6 @@ void sb_observer_init(struct sb_observer *o, const struct sb_timing *timing, int
 
 static struct simba_owner owner_of(const struct sb_observer *o, const struct sb_event *e)
 {
-    const struct simba_owner nobody = SIMBA_OWNER_NONE;
-
     SB_CHECK(e->answer != SB_ANSWER_MINE, "an observer never owns");
     if (e->answer == SB_ANSWER_NOBODY || e->transition_left_ms < 0)
         return nobody;
@@ -98,8 +98,6 @@ static void on_reply(struct sb_observer *o, const struct sb_event *e, struct sb_
 
 static void on_start(struct sb_observer *o, int64_t now_ms)
 {
-    const struct simba_owner nobody = SIMBA_OWNER_NONE;
-
     SB_CHECK(!o->in_flight, "a start finds nothing of the last one");
     set_status(o, SIMBA_STARTING);
     o->generation++;
