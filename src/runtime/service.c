@@ -197,11 +197,6 @@ static void on_strand_idle(struct sb_strand *strand)
     sb_service_drop(s);
 }
 
-int sb_service_init_calls(struct sb_service *s)
-{
-    return sb_strand_init(&s->strand, s->engine->dispatcher, on_strand_idle);
-}
-
 void sb_service_call(struct sb_service *s, struct sb_call *call)
 {
     sb_service_hold(s);
@@ -336,7 +331,7 @@ static void tell_returned(struct sb_service *s)
     }
 }
 
-void sb_service_run_report(struct sb_call *call)
+static void run_report(struct sb_call *call)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, report_call, call);
     struct sb_report report;
@@ -359,6 +354,12 @@ void sb_service_run_report(struct sb_call *call)
         s->calls.on_notify(s->calls.user, &report.state);
     call_back(s, &report, ends);
     tell_returned(s);
+}
+
+int sb_service_init_calls(struct sb_service *s)
+{
+    s->report_call.run = run_report;
+    return sb_strand_init(&s->strand, s->engine->dispatcher, on_strand_idle);
 }
 
 /* ---- After a step ---------------------------------------------------------------------------- */

@@ -70,16 +70,14 @@ static inline bool sb_service_is_observer(const struct sb_service *service)
 
 /* ---- service.c ------------------------------------------------------------------------------- */
 
-/* Sets up the queue of its callbacks. SIMBA_ENOMEM when memory is short. */
+/* Sets up the queue of its callbacks, and the call of its reports. SIMBA_ENOMEM when memory is
+ * short. */
 int sb_service_init_calls(struct sb_service *service);
 
 struct sb_service *sb_service_of_member(struct sb_member *member);
 
 /* Frees a service that nobody refers to. */
 void sb_service_free(struct sb_service *service);
-
-/* What service->report_call runs. */
-void sb_service_run_report(struct sb_call *call);
 
 /* Adds what a step has changed to the report, with engine->state_lock held. Returns how many
  * changes will have no callback of their own. *ret_dropped: whether one of them should have had. */

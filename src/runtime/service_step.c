@@ -394,7 +394,6 @@ static void run_stop(struct simba_task *task)
 void sb_service_init_steps(struct sb_service *s)
 {
     s->timer.fire = on_timer;
-    s->report_call.run = sb_service_run_report;
     s->returned_task.run = run_returned;
     s->start_task.run = run_start;
     s->stop_task.run = run_stop;
