@@ -103,7 +103,7 @@ static void run_lost(struct sb_call *call)
     pthread_mutex_lock(&locker->lock);
     locker->lost_running = false;
     pthread_cond_broadcast(&locker->changed);
-    sb_engine_wake(locker->client->engine);
+    sb_loop_wake(sb_engine_loop(locker->client->engine));
     pthread_mutex_unlock(&locker->lock);
 }
 
@@ -164,7 +164,8 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
     bool lost;
     bool tell;
 
-    SB_CHECK(sb_engine_is_on_loop(locker->client->engine), "a step is told on the loop thread");
+    SB_CHECK(sb_loop_is_current(sb_engine_loop(locker->client->engine)),
+             "a step is told on the loop thread");
     pthread_mutex_lock(&locker->lock);
     lost = take_in(locker, event, step);
     tell = lost && locker->on_lost != NULL && !locker->lost_queued;

@@ -27,6 +27,7 @@ struct simba_scheduler {
     simba_client *client;
     struct sb_service *service;
     struct sb_engine *engine;
+    struct sb_loop *loop; /* the engine's */
     simba_work_fn *work;
     void *user;
     enum simba_schedule_strategy strategy;
@@ -57,16 +58,16 @@ struct simba_scheduler {
 static void post(simba_scheduler *s, struct simba_task *task)
 {
     sb_service_hold(s->service);
-    sb_engine_post(s->engine, task);
+    sb_loop_post(s->loop, task);
 }
 
 /* ---- On the loop: when to run ---------------------------------------------------------------- */
 
 static void plan(simba_scheduler *s, int64_t due_ms)
 {
-    SB_CHECK(sb_engine_is_on_loop(s->engine), "runs are planned on the loop thread");
+    SB_CHECK(sb_loop_is_current(s->loop), "runs are planned on the loop thread");
     s->due_ms = due_ms;
-    sb_engine_arm(s->engine, &s->timer, due_ms);
+    sb_loop_arm(s->loop, &s->timer, due_ms);
 }
 
 /* The next due time of a fixed rate. Skips and counts those that have passed. */
@@ -105,7 +106,7 @@ static void on_due(struct sb_timer *timer)
     if (!s->leading || !sb_service_is_owner(s->service))
         return; /* the next on_acquired plans anew */
     if (!s->running && !ensure_thread(s)) {
-        sb_engine_arm(s->engine, timer, simba_now_ms() + s->retry_ms); /* for the same run */
+        sb_loop_arm(s->loop, timer, simba_now_ms() + s->retry_ms); /* for the same run */
         return;
     }
     if (s->strategy == SIMBA_FIXED_RATE) {
@@ -134,10 +135,10 @@ static void run_lead(struct simba_task *task)
 
 static void stop_leading(simba_scheduler *s)
 {
-    SB_CHECK(sb_engine_is_on_loop(s->engine), "a lead ends on the loop thread");
+    SB_CHECK(sb_loop_is_current(s->loop), "a lead ends on the loop thread");
     s->leading = false;
     s->retry_ms = 0;
-    sb_engine_cancel(s->engine, &s->timer);
+    sb_loop_cancel(s->loop, &s->timer);
     sb_service_end_thread(s->service);
 }
 
@@ -356,6 +357,7 @@ static simba_scheduler *allocate(simba_client *client,
         return NULL;
     s->client = client;
     s->engine = client->engine;
+    s->loop = sb_engine_loop(s->engine);
     s->work = options->work;
     s->user = options->user;
     s->strategy = options->strategy;

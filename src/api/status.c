@@ -154,7 +154,7 @@ static int ask(simba_client *client, const struct simba_request *wire, struct an
     if (q == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     sb_engine_pending_add(engine); /* a close must wait for it from here on */
-    sb_engine_push(engine, &q->task);
+    sb_loop_push(sb_engine_loop(engine), &q->task);
     sb_engine_lock(engine);
     answered = sb_engine_wait_locked(engine, is_answered, q, until_ms, NULL);
     q->abandoned = !answered;

@@ -122,9 +122,9 @@ const struct sb_timing *sb_engine_timing(const struct sb_engine *engine)
     return &engine->timing;
 }
 
-bool sb_engine_is_on_loop(const struct sb_engine *engine)
+struct sb_loop *sb_engine_loop(const struct sb_engine *engine)
 {
-    return sb_loop_is_current(engine->loop);
+    return engine->loop;
 }
 
 const struct sb_log *sb_engine_log(const struct sb_engine *engine)
@@ -148,31 +148,6 @@ int sb_engine_life_fd(struct sb_engine *engine)
         return engine->ops->life_fd(engine->backend);
     errno = ENOTSUP;
     return -1;
-}
-
-void sb_engine_post(struct sb_engine *engine, struct simba_task *task)
-{
-    sb_loop_post(engine->loop, task);
-}
-
-void sb_engine_push(struct sb_engine *engine, struct simba_task *task)
-{
-    sb_loop_push(engine->loop, task);
-}
-
-void sb_engine_wake(struct sb_engine *engine)
-{
-    sb_loop_wake(engine->loop);
-}
-
-void sb_engine_arm(struct sb_engine *engine, struct sb_timer *timer, int64_t at_ms)
-{
-    sb_loop_arm(engine->loop, timer, at_ms);
-}
-
-void sb_engine_cancel(struct sb_engine *engine, struct sb_timer *timer)
-{
-    sb_loop_cancel(engine->loop, timer);
 }
 
 /* ---- Closing --------------------------------------------------------------------------------- */

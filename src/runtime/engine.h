@@ -66,8 +66,8 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
  * thread. */
 bool sb_engine_is_store_open(const struct sb_engine *engine);
 
-/* Whether the calling thread runs the engine's loop. */
-bool sb_engine_is_on_loop(const struct sb_engine *engine);
+/* For tasks and timers of the library's own objects: see loop.h. */
+struct sb_loop *sb_engine_loop(const struct sb_engine *engine);
 
 /* The times of contenders that have none of their own. */
 const struct sb_timing *sb_engine_timing(const struct sb_engine *engine);
@@ -78,13 +78,6 @@ void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metr
 /* Whether the store knows who waits; and simba_client_life_fd. */
 bool sb_engine_has_queue(const struct sb_engine *engine);
 int sb_engine_life_fd(struct sb_engine *engine);
-
-/* Tasks and timers of the library's own objects on the engine's loop: see loop.h. */
-void sb_engine_post(struct sb_engine *engine, struct simba_task *task);
-void sb_engine_push(struct sb_engine *engine, struct simba_task *task);
-void sb_engine_wake(struct sb_engine *engine);
-void sb_engine_arm(struct sb_engine *engine, struct sb_timer *timer, int64_t at_ms);
-void sb_engine_cancel(struct sb_engine *engine, struct sb_timer *timer);
 
 /* Waits until all services are gone and all requests are answered. False: a callback has not
  * returned for as long as the stop timeout. */
