@@ -36,32 +36,6 @@ static void host_log(const struct simba_backend_host *host, enum simba_log_level
 
 #define READ_MS 1000 /* between two READs of a follower, if the store cannot tell of changes */
 
-struct opening {
-    struct sb_engine *engine;
-    simba_url *url;
-    struct simba_error error;
-    int code;
-};
-
-static void open_backend(void *argument)
-{
-    struct opening *opening = argument;
-    struct sb_engine *engine = opening->engine;
-    struct simba_backend_config config = {
-        .url = opening->url,
-        .ttl_ms = engine->timing.ttl_ms,
-        .transition_ms = engine->timing.transition_ms,
-    };
-
-    SB_CHECK(sb_loop_is_current(engine->loop) && engine->backend == NULL,
-             "a backend is opened once, on the loop thread");
-    engine->host.loop = sb_loop_uv(engine->loop);
-    if (engine->ops->no_sigpipe)
-        sb_loop_set_no_sigpipe(engine->loop);
-    opening->code = sb_late_open_backend(engine->ops, &config, &engine->host, &engine->backend,
-                                         &opening->error);
-}
-
 /* What is wrong with the URL does not heal. */
 static int open_later(struct sb_engine *engine, const struct sb_engine_config *config,
                       const struct simba_error *why, struct simba_error *error)
@@ -97,16 +71,24 @@ static int open_later(struct sb_engine *engine, const struct sb_engine_config *c
 static int open_first(struct sb_engine *engine, const struct sb_engine_config *config,
                       struct simba_error *error)
 {
-    struct opening opening = {.engine = engine, .url = config->url};
+    const struct simba_backend_config backend = {
+        .url = config->url,
+        .ttl_ms = engine->timing.ttl_ms,
+        .transition_ms = engine->timing.transition_ms,
+    };
+    struct simba_error why = {0};
+    int code;
 
-    sb_loop_call(engine->loop, open_backend, &opening);
-    if (opening.code == SIMBA_OK)
+    SB_CHECK(engine->backend == NULL, "a backend is opened once");
+    code = sb_loop_open_backend(engine->loop, engine->ops, &backend, &engine->host,
+                                &engine->backend, &why);
+    if (code == SIMBA_OK)
         return SIMBA_OK;
-    if (config->url_text != NULL && sb_late_may_heal(opening.code))
-        return open_later(engine, config, &opening.error, error);
+    if (config->url_text != NULL && sb_late_may_heal(code))
+        return open_later(engine, config, &why, error);
     if (error != NULL)
-        *error = opening.error;
-    return opening.code;
+        *error = why;
+    return code;
 }
 
 bool sb_engine_is_store_open(const struct sb_engine *engine)

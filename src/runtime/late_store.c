@@ -70,18 +70,6 @@ bool sb_late_may_heal(int code)
     }
 }
 
-int sb_late_open_backend(const struct simba_backend_ops *ops,
-                         const struct simba_backend_config *config,
-                         const struct simba_backend_host *host, simba_backend **ret_backend,
-                         struct simba_error *error)
-{
-    int code = ops->open(config, host, ret_backend, error);
-
-    if (code != SIMBA_OK && error->code == SIMBA_OK)
-        sb_error_plain(error, code);
-    return code;
-}
-
 bool sb_late_is_open(const struct sb_late_store *late)
 {
     return atomic_load(&late->is_open);
@@ -169,30 +157,6 @@ static int read_url(const struct sb_late_store *late, simba_url **ret_url,
     return code;
 }
 
-struct opening {
-    struct sb_late_store *late;
-    simba_url *url;
-    struct simba_error *error;
-    int code;
-};
-
-static void open_store(void *argument)
-{
-    struct opening *opening = argument;
-    struct sb_late_store *late = opening->late;
-    const struct simba_backend_config config = {
-        .url = opening->url,
-        .ttl_ms = late->config.ttl_ms,
-        .transition_ms = late->config.transition_ms,
-    };
-
-    SB_CHECK(sb_loop_is_current(late->loop) && late->store == NULL,
-             "a store is opened once, on its own loop");
-    late->host.loop = sb_loop_uv(late->loop);
-    opening->code =
-        sb_late_open_backend(late->config.ops, &config, &late->host, &late->store, opening->error);
-}
-
 /* The store sends its requests by itself. */
 static void ignore_turn(void *argument)
 {
@@ -201,19 +165,23 @@ static void ignore_turn(void *argument)
 
 static int try_to_open(struct sb_late_store *late, struct simba_error *error)
 {
-    struct opening opening = {.late = late, .error = error};
-    int code = read_url(late, &opening.url, error);
+    struct simba_backend_config config = {
+        .ttl_ms = late->config.ttl_ms,
+        .transition_ms = late->config.transition_ms,
+    };
+    int code = read_url(late, &config.url, error);
 
+    SB_CHECK(late->store == NULL, "a store is opened once");
     if (code != SIMBA_OK)
         return code;
     code = sb_loop_create(ignore_turn, NULL, &late->loop, error);
     if (code == SIMBA_OK) {
-        sb_loop_call(late->loop, open_store, &opening);
-        code = opening.code;
+        code = sb_loop_open_backend(late->loop, late->config.ops, &config, &late->host,
+                                    &late->store, error);
         if (code != SIMBA_OK)
             sb_loop_destroy(late->loop);
     }
-    sb_url_free(opening.url);
+    sb_url_free(config.url);
     return code;
 }
 

@@ -36,13 +36,6 @@ struct sb_late_config {
     const struct simba_error *why; /* what the first attempt has failed with */
 };
 
-/* Opens a backend. A failure always has its code in `error`, even if the backend left it empty: the
- * requests of a late store are answered with it. */
-int sb_late_open_backend(const struct simba_backend_ops *ops,
-                         const struct simba_backend_config *config,
-                         const struct simba_backend_host *host, simba_backend **ret_backend,
-                         struct simba_error *error);
-
 /* Whether a failure to open may pass by itself. Wrong options of a URL do not. */
 bool sb_late_may_heal(int code);
 

@@ -319,11 +319,6 @@ bool sb_loop_is_current(const struct sb_loop *loop)
     return sb_loop_owner_is_me(&loop->owner);
 }
 
-void sb_loop_set_no_sigpipe(struct sb_loop *loop)
-{
-    loop->no_sigpipe = true;
-}
-
 bool sb_loop_has_no_sigpipe(const struct sb_loop *loop)
 {
     return loop->no_sigpipe;
@@ -367,6 +362,38 @@ void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *
     uv_sem_wait(&call.done);
     uv_sem_destroy(&call.done);
     pthread_setcancelstate(cancel_state, NULL);
+}
+
+struct opening {
+    struct sb_loop *loop;
+    const struct simba_backend_ops *ops;
+    const struct simba_backend_config *config;
+    struct simba_backend_host *host;
+    simba_backend **ret_backend;
+    struct simba_error *error;
+    int code;
+};
+
+static void open_backend(void *argument)
+{
+    struct opening *o = argument;
+
+    SB_CHECK(sb_loop_is_current(o->loop), "a store is opened on the loop thread");
+    o->host->loop = &o->loop->uv;
+    o->loop->no_sigpipe = o->ops->no_sigpipe;
+    o->code = o->ops->open(o->config, o->host, o->ret_backend, o->error);
+    if (o->code != SIMBA_OK && o->error->code == SIMBA_OK)
+        sb_error_plain(o->error, o->code);
+}
+
+int sb_loop_open_backend(struct sb_loop *loop, const struct simba_backend_ops *ops,
+                         const struct simba_backend_config *config, struct simba_backend_host *host,
+                         simba_backend **ret_backend, struct simba_error *error)
+{
+    struct opening opening = {loop, ops, config, host, ret_backend, error, SIMBA_OK};
+
+    sb_loop_call(loop, open_backend, &opening);
+    return opening.code;
 }
 
 /* ---- Creation -------------------------------------------------------------------------------- */

@@ -40,9 +40,13 @@ void sb_loop_call(struct sb_loop *loop, void (*function)(void *argument), void *
 /* Whether the calling thread turns the loop. */
 bool sb_loop_is_current(const struct sb_loop *loop);
 
-/* Nothing that happens on the loop raises SIGPIPE. Said before anybody waits; and whether it
- * was. */
-void sb_loop_set_no_sigpipe(struct sb_loop *loop);
+/* Opens a store on the loop, and waits for that. The loop becomes the host's. A failure always has
+ * its code in `error`, also where the store left that empty. From any thread. */
+int sb_loop_open_backend(struct sb_loop *loop, const struct simba_backend_ops *ops,
+                         const struct simba_backend_config *config, struct simba_backend_host *host,
+                         simba_backend **ret_backend, struct simba_error *error);
+
+/* Whether the store that was opened on the loop never raises SIGPIPE there. */
 bool sb_loop_has_no_sigpipe(const struct sb_loop *loop);
 
 /* Brackets a wait of a thread for what the loop brings about. True: it has to turn the loop itself
