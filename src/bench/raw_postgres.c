@@ -53,7 +53,8 @@ static int take_in(PGconn *connection, int64_t deadline_ms, size_t *received,
 
     if (unsent < 0)
         return fail(connection, error);
-    if (!sb_postgres_wait(connection, unsent > 0 ? POLLIN | POLLOUT : POLLIN, deadline_ms))
+    if (sb_sql_wait(NULL, PQsocket(connection), unsent > 0 ? POLLIN | POLLOUT : POLLIN,
+                    deadline_ms) == 0)
         return sb_error_set(error, SIMBA_ETIMEDOUT,
                             "PostgreSQL by hand: the server did not answer in time");
     if (!sb_postgres_count(connection, received))

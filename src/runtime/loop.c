@@ -208,6 +208,7 @@ static void catch_up(struct sb_loop *loop)
 
     do {
         run_tasks(loop);
+        set_clock(loop); /* a backend may wait in the turn, until the loop has something to do */
         loop->turn(loop->argument);
     } while (has_tasks(loop) && ++rounds < ROUNDS_MAX);
     if (has_tasks(loop) && !uv_is_closing((const uv_handle_t *)&loop->inbox_signal))

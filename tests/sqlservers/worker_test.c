@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "backend/host.h"
+#include "backend/sql/driver.h"
 #include "lib/locker.h"
 
 #include <simba/simba.h>
@@ -257,6 +258,43 @@ static void a_wait_is_cancelled_at_once_while_the_server_hangs(void **state)
     close_client(client);
 }
 
+#define LOOP_LATE_MS (SB_SQL_LOOP_BUSY_MS + LATE_MS)
+
+/* Of a new client: the loop itself waits for the answer of its first request. */
+static int64_t time_of_first(int64_t (*time)(simba_locker *locker))
+{
+    simba_client *client = open_client(LEASE);
+    simba_locker *locker = used_locker(client, "first");
+    int64_t took_ms;
+
+    server_pause(&server);
+    took_ms = time(locker);
+    server_resume(&server);
+    cycle(locker);
+    simba_locker_close(locker);
+    close_client(client);
+    return took_ms;
+}
+
+static int64_t time_of_short_wait(simba_locker *locker)
+{
+    return time_of_wait(locker, 50);
+}
+
+static void a_wait_that_the_loop_is_in_ends_in_time_too(void **state)
+{
+    int64_t cancel_ms = time_of_first(time_of_cancel);
+    int64_t wait_ms = time_of_first(time_of_short_wait);
+
+    (void)state;
+    for (int i = 1; i < TRIES && cancel_ms > LOOP_LATE_MS; i++)
+        cancel_ms = time_of_first(time_of_cancel);
+    for (int i = 1; i < TRIES && wait_ms > 50 + LOOP_LATE_MS; i++)
+        wait_ms = time_of_first(time_of_short_wait);
+    assert_in_range(cancel_ms, 0, LOOP_LATE_MS);
+    assert_in_range(wait_ms, 50, 50 + LOOP_LATE_MS);
+}
+
 /* ---- Others go on ---------------------------------------------------------------------------- */
 
 #define OTHERS 100
@@ -437,44 +475,76 @@ static void a_stream_of_requests_keeps_no_waiter_from_a_release(void **state)
 
 /* ---- Connections that are lost --------------------------------------------------------------- */
 
+static void *kill_clients_when_slow(void *unused)
+{
+    (void)unused;
+    if (test_wait(is_slow, NULL))
+        dialect_kill_clients(&server);
+    return NULL;
+}
+
+static void *kill_server_when_slow(void *unused)
+{
+    (void)unused;
+    if (test_wait(is_slow, NULL))
+        server_kill(&server);
+    return NULL;
+}
+
+/* An acquire that `meddle` interrupts. The loop carries it out itself, unless the client has two
+ * listeners. */
+static void acquire_slowly(struct host *host, struct call *call, bool on_loop,
+                           void *(*meddle)(void *unused))
+{
+    struct host other;
+    pthread_t thread;
+
+    *call = host_call(SIMBA_OP_ACQUIRE, "slow", "a", 0);
+    assert_int_equal(host_open(&other, server.url), SIMBA_OK);
+    host_do(&other, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
+    assert_true(host_close(&other));
+    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
+    for (int i = 0; i < 2 && !on_loop; i++)
+        host->ops->listen(host->backend, "other", NULL, true);
+    assert_int_equal(pthread_create(&thread, NULL, meddle, NULL), 0);
+    host_submit(host, call, 1);
+    pthread_join(thread, NULL);
+    assert_true(host_wait(host, call, 1));
+}
+
 /* It was not applied, and then it is tried again; or nobody knows. */
 static void a_connection_that_is_lost_meanwhile_is_told_once(void **state)
 {
-    struct call call = host_call(SIMBA_OP_ACQUIRE, "slow", "a", 0);
-    struct host host;
-
     (void)state;
-    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
-    host_do(&host, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
-    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
-    host_submit(&host, &call, 1);
-    assert_true(test_wait(is_slow, NULL));
-    dialect_kill_clients(&server);
-    assert_true(host_wait(&host, &call, 1));
-    assert_true(call.code == SIMBA_EUNKNOWN || strcmp(call.owner, "a") == 0);
-    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "b");
-    assert_int_equal(call.answers, 1);
-    assert_true(host_close(&host));
+    for (int on_loop = 0; on_loop < 2; on_loop++) {
+        struct host host;
+        struct call call;
+
+        assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+        acquire_slowly(&host, &call, on_loop != 0, kill_clients_when_slow);
+        assert_true(call.code == SIMBA_EUNKNOWN || strcmp(call.owner, "a") == 0);
+        assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0).owner, "b");
+        assert_int_equal(call.answers, 1);
+        assert_true(host_close(&host));
+    }
 }
 
 static void a_server_that_dies_meanwhile_leaves_the_outcome_unknown(void **state)
 {
-    struct call call = host_call(SIMBA_OP_ACQUIRE, "slow", "a", 0);
-    struct host host;
-
     (void)state;
-    assert_int_equal(host_open(&host, server_url(&server, dialect_admin, "connect-timeout=1s")),
-                     SIMBA_OK);
-    host_do(&host, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
-    server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
-    host_submit(&host, &call, 1);
-    assert_true(test_wait(is_slow, NULL));
-    server_kill(&server);
-    assert_true(host_wait(&host, &call, 1));
-    assert_int_equal(call.code, SIMBA_EUNKNOWN);
-    assert_int_equal(call.answers, 1);
-    server_start(&server);
-    assert_true(host_close(&host));
+    for (int on_loop = 0; on_loop < 2; on_loop++) {
+        struct host host;
+        struct call call;
+
+        assert_int_equal(host_open(&host, server_url(&server, dialect_admin, "connect-timeout=1s")),
+                         SIMBA_OK);
+        acquire_slowly(&host, &call, on_loop != 0, kill_server_when_slow);
+        assert_int_equal(call.code, SIMBA_EUNKNOWN);
+        assert_int_equal(call.on_loop, on_loop);
+        assert_int_equal(call.answers, 1);
+        server_start(&server);
+        assert_true(host_close(&host));
+    }
 }
 
 static double cpu_ms(void)
@@ -527,6 +597,7 @@ int main(void)
         cmocka_unit_test(a_wait_with_a_limit_ends_in_time_while_the_server_hangs),
         cmocka_unit_test(a_client_closes_while_the_server_hangs),
         cmocka_unit_test(a_wait_is_cancelled_at_once_while_the_server_hangs),
+        cmocka_unit_test(a_wait_that_the_loop_is_in_ends_in_time_too),
         cmocka_unit_test(others_are_renewed_while_a_statement_waits_for_a_row),
         cmocka_unit_test(requests_that_come_meanwhile_follow),
         cmocka_unit_test(threads_that_wait_at_once_are_all_served),

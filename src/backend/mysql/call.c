@@ -26,25 +26,19 @@ static int give_up(struct sb_mysql_connection *c)
 }
 
 /* Waits for what the library waits for, and tells it what came. The library's own time-outs are
- * whole seconds and not used. What is wrong with a socket shows when it is used. */
+ * whole seconds and not used. */
 static int await(struct sb_mysql_connection *c, int wanted)
 {
-    struct pollfd socket = {.fd = mysql_get_socket(c->mysql),
-                            .events = (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
-                                              ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
-                                              ((wanted & MYSQL_WAIT_EXCEPT) != 0 ? POLLPRI : 0))};
+    short events = (short)(((wanted & MYSQL_WAIT_READ) != 0 ? POLLIN : 0) |
+                           ((wanted & MYSQL_WAIT_WRITE) != 0 ? POLLOUT : 0) |
+                           ((wanted & MYSQL_WAIT_EXCEPT) != 0 ? POLLPRI : 0));
+    short ready = sb_sql_wait(&c->base, (int)mysql_get_socket(c->mysql), events, c->deadline_ms);
 
-    for (;;) {
-        int64_t left_ms = c->deadline_ms - simba_now_ms();
-        int ready = left_ms > 0 ? poll(&socket, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) : 0;
-
-        if (ready > 0)
-            return ((socket.revents & (POLLIN | POLLHUP | POLLERR)) != 0 ? MYSQL_WAIT_READ : 0) |
-                   ((socket.revents & (POLLOUT | POLLERR)) != 0 ? MYSQL_WAIT_WRITE : 0) |
-                   ((socket.revents & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
-        if (ready == 0 || errno != EINTR)
-            return give_up(c);
-    }
+    if (ready == 0)
+        return give_up(c);
+    return ((ready & (POLLIN | POLLHUP | POLLERR)) != 0 ? MYSQL_WAIT_READ : 0) |
+           ((ready & (POLLOUT | POLLERR)) != 0 ? MYSQL_WAIT_WRITE : 0) |
+           ((ready & POLLPRI) != 0 ? MYSQL_WAIT_EXCEPT : 0);
 }
 
 /* ---- TLS ------------------------------------------------------------------------------------- */

@@ -139,6 +139,7 @@ static void submit(simba_backend *b, struct simba_request *batch)
 /* Observers look by themselves, and hear of what the looks for those that wait find. */
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
+    sb_sql_worker_listen(b->worker, mutex, id, on);
     sb_sql_waiters_listen(b->waiters, mutex, id == NULL, on);
 }
 

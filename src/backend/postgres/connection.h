@@ -99,9 +99,6 @@ bool sb_postgres_count(const PGconn *pg, size_t *received);
 /* Takes in what the socket has. False: the connection is lost, or *received too much. */
 bool sb_postgres_consume(PGconn *pg, size_t *received);
 
-/* Waits until the socket is ready for `events` of poll(); false when the deadline has come. */
-bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms);
-
 /* ---- login.c: connecting, without telling a server the password ------------------------------ */
 
 enum sb_postgres_login {

@@ -6,33 +6,8 @@
 
 #include "base/check.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-
-/* ---- Waiting --------------------------------------------------------------------------------- */
-
-static int poll_socket(const PGconn *pg, short events, int64_t timeout_ms)
-{
-    struct pollfd socket = {.fd = PQsocket(pg), .events = events};
-    int ready = poll(&socket, 1, timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX);
-
-    return ready < 0 && errno == EINTR ? 0 : ready;
-}
-
-bool sb_postgres_wait(const PGconn *pg, short events, int64_t deadline_ms)
-{
-    for (;;) {
-        int64_t left_ms = deadline_ms - simba_now_ms();
-        int ready = poll_socket(pg, events, left_ms > 0 ? left_ms : 0);
-
-        if (ready != 0)
-            return true; /* what is wrong with the socket shows when it is used */
-        if (left_ms <= 0)
-            return false;
-    }
-}
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
@@ -86,7 +61,7 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
     e->wrong = NULL;
     e->failed = false;
     e->code = SIMBA_OK;
-    while (poll_socket(c->pg, POLLIN, 0) != 0)
+    while (sb_sql_wait(NULL, PQsocket(c->pg), POLLIN, SB_SQL_AT_ONCE) != 0)
         if (!consume(e)) /* the last words come before the end */
             return sb_postgres_fail_lost(c, false, why_lost(e), failure);
     if (PQstatus(c->pg) != CONNECTION_OK)
@@ -277,7 +252,7 @@ int sb_postgres_exchange_end(struct sb_postgres_exchange *e, struct sb_sql_failu
     expect_next(e);
     code = proceed(e, &wants, failure);
     while (wants != 0) {
-        if (!sb_postgres_wait(c->pg, wants, c->deadline_ms)) {
+        if (sb_sql_wait(&c->base, PQsocket(c->pg), wants, c->deadline_ms) == 0) {
             if (c->limited)
                 atomic_store(&c->settings->doubted, true);
             return sb_postgres_fail_lost(c, e->writes, "the server did not answer in time",

@@ -236,7 +236,7 @@ int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *
 
         if (PQstatus(c->pg) == CONNECTION_BAD)
             break;
-        if (!sb_postgres_wait(c->pg, events, c->deadline_ms))
+        if (sb_sql_wait(NULL, PQsocket(c->pg), events, c->deadline_ms) == 0)
             return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
         login = sb_postgres_login_poll(c->settings, c->pg, &received);
     }

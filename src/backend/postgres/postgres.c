@@ -200,6 +200,7 @@ static void submit(simba_backend *b, struct simba_request *batch)
 
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
+    sb_sql_worker_listen(b->worker, mutex, id, on);
     sb_sql_waiters_listen(b->waiters, mutex, id == NULL, on);
     if (id == NULL && on)
         sb_postgres_listener_want(b->listener);

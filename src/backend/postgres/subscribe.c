@@ -57,7 +57,7 @@ static bool await(const struct attempt *a, const PGconn *pg, short events)
         int64_t now_ms = simba_now_ms();
         int64_t slice_ms = now_ms + SLICE_MS < a->deadline_ms ? now_ms + SLICE_MS : a->deadline_ms;
 
-        if (sb_postgres_wait(pg, events, slice_ms))
+        if (sb_sql_wait(NULL, PQsocket(pg), events, slice_ms) != 0)
             return true;
         if (now_ms >= a->deadline_ms)
             return false;

@@ -11,6 +11,8 @@
 #ifndef SB_SQL_DRIVER_H
 #define SB_SQL_DRIVER_H
 
+#include "base/shared.h"
+
 #include <simba/backend.h>
 
 /* The columns of a record in the order in which every statement that yields one does. Behind them
@@ -97,6 +99,10 @@ struct sb_sql_item {
 /* A deadline that is over. */
 #define SB_SQL_AT_ONCE 0
 
+/* How long the loop goes on waiting for a server when it has something else to do. After that the
+ * connection is given up. */
+#define SB_SQL_LOOP_BUSY_MS 300
+
 struct sb_sql_driver;
 
 /* Each driver's connection begins with one of these. */
@@ -113,6 +119,11 @@ struct sb_sql_connection {
     bool created_table;        /* it was missing */
     bool won;                  /* the last acquire did: the next one need not look first */
     bool has_written;          /* so a failure is not the one that it was made because of */
+
+    /* While the loop uses the connection; NULL otherwise. It waits for a server no longer than
+     * this. */
+    struct uv_loop_s *loop;
+    int64_t loop_until_ms;
 };
 
 struct sb_sql_driver {
@@ -176,6 +187,14 @@ struct sb_sql_driver {
     /* An acquire has found another owner, so a contender is going to wait. May be NULL. */
     void (*contended)(struct sb_sql_connection *connection);
 };
+
+/* wait.c: waits until the socket is ready for `events` of poll(), and returns what it is ready for;
+ * 0 when the deadline has come. What is wrong with the socket shows when it is used.
+ *
+ * If the loop uses the connection and has something else to do, it waits for no longer than
+ * SB_SQL_LOOP_BUSY_MS after that. `connection` may be NULL: then it is not the loop that waits. */
+short sb_sql_wait(struct sb_sql_connection *connection, int socket, short events,
+                  int64_t deadline_ms) SB_SHARED("sql_wait");
 
 /* How long things may take. */
 struct sb_sql_limits {

@@ -3,10 +3,11 @@
  * know statements.
  *
  *     the thread    carries out what is queued, polls for releases, repairs the connection
- *     the loop      carries out a single request on a local file, while the thread is idle
+ *     the loop      carries out a single request of the only contender, while the thread is idle
  *
- * The loop does not wait for locks of others. After a slow request its requests are left to the
- * thread for a while: then one slow commit makes one call late, and not each call.
+ * The loop does not wait for locks of others, and for a server only while it has nothing else to
+ * do. After a slow request its requests are left to the thread for a while: then one slow commit
+ * makes one call late, and not each call.
  */
 #include "backend/sql/worker.h"
 
@@ -17,6 +18,7 @@
 #include "base/time.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 #include <pthread.h>
@@ -56,7 +58,11 @@ struct sb_sql_worker {
     struct sb_sql_session session;
     struct sb_sql_failure failure;
 
-    int64_t thread_only_until_ms; /* the loop's own: no request is carried out there before */
+    /* The loop's own: */
+    int64_t thread_only_until_ms;          /* no request is carried out there before */
+    size_t listeners;                      /* contenders and observers of the client */
+    char noted_mutex[SIMBA_MUTEX_MAX + 1]; /* of one of them; empty: none is noted */
+    char noted_id[SIMBA_ID_MAX + 1];       /* empty: it is an observer */
 
     void (*stopped)(void *argument);
     void *argument;
@@ -136,14 +142,6 @@ static void submit_to_thread(struct sb_sql_worker *w, struct simba_request *rest
         rest = request->next;
         reply_code(w, request, SIMBA_ENOMEM);
     }
-}
-
-void sb_sql_worker_submit(struct sb_sql_worker *w, struct simba_request *batch)
-{
-    struct simba_request *rest = answer_void(w, batch);
-
-    if (rest != NULL)
-        submit_to_thread(w, rest);
 }
 
 void sb_sql_worker_nudge(struct sb_sql_worker *w)
@@ -239,6 +237,12 @@ static bool take_back(struct sb_sql_worker *w, int64_t began_ms)
     return kept;
 }
 
+/* Whether the driver talks to a server, and waits for its answers. */
+static bool has_server(const struct sb_sql_worker *w)
+{
+    return w->config.driver->run_all != NULL;
+}
+
 /* ---- Work ------------------------------------------------------------------------------------ */
 
 /* The table may have been altered since the last connection. */
@@ -273,7 +277,7 @@ static int attempt(struct sb_sql_worker *w, int64_t now_ms, struct sb_sql_failur
     note_names(w);
     if (driver->reads_first && deadline_ms > now_ms + READ_AGAIN_MS)
         deadline_ms = now_ms + READ_AGAIN_MS;
-    if (driver->run_all != NULL && deadline_ms < now_ms + ANSWER_MIN_MS)
+    if (has_server(w) && deadline_ms < now_ms + ANSWER_MIN_MS)
         deadline_ms = now_ms + ANSWER_MIN_MS;
     driver->set_deadline(w->session.repository.connection, deadline_ms);
     return sb_sql_batch_run(&w->batch, &w->session.repository, failure);
@@ -409,8 +413,16 @@ static void leave_to_thread(struct sb_sql_worker *w)
 /* Repairs are left to the thread. */
 static void run_batch(struct sb_sql_worker *w)
 {
-    w->config.driver->set_deadline(w->session.repository.connection, SB_SQL_AT_ONCE);
-    if (sb_sql_batch_run(&w->batch, &w->session.repository, &w->failure) == SIMBA_OK)
+    struct sb_sql_connection *connection = w->session.repository.connection;
+    int code;
+
+    connection->loop = w->config.host->loop;
+    connection->loop_until_ms = SIMBA_INFINITE;
+    w->config.driver->set_deadline(connection,
+                                   has_server(w) ? w->batch.jobs[0].deadline_ms : SB_SQL_AT_ONCE);
+    code = sb_sql_batch_run(&w->batch, &w->session.repository, &w->failure);
+    connection->loop = NULL;
+    if (code == SIMBA_OK)
         return;
     pthread_mutex_lock(&w->lock);
     w->broken = w->failure.remedy == SB_SQL_RECONNECT;
@@ -426,13 +438,14 @@ static bool has_file_limit(void)
     return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* Past the limit for files a write ends the process, where it is not on a thread of the library. */
+/* A write past the limit for files, or with TLS to a socket that the server has closed, ends the
+ * process, where it is not on a thread of the library. */
 static void run_on_loop(struct sb_sql_worker *w)
 {
     struct sb_signal_hold hold;
 
-    if (has_file_limit()) {
-        sb_signal_hold(&hold, SIGXFSZ);
+    if (has_server(w) || has_file_limit()) {
+        sb_signal_hold(&hold, has_server(w) ? SIGPIPE : SIGXFSZ);
         run_batch(w);
         sb_signal_let_go(&hold);
     } else {
@@ -456,12 +469,29 @@ static bool is_single(const struct simba_request *batch)
                                    batch->op == SIMBA_OP_READ);
 }
 
+static bool is_noted(const struct sb_sql_worker *w, const char *mutex, const char *id)
+{
+    return strcmp(w->noted_mutex, mutex) == 0 && strcmp(w->noted_id, id != NULL ? id : "") == 0;
+}
+
+/* Whether a slow store would keep nobody but the caller waiting: there is no other listener. While
+ * a contender leads, the application may read a status, and a contender that has stopped may
+ * release what came to it late; neither may delay the leader's callbacks. If all requests went to
+ * the thread, a cycle would take 2.7 times as long on SQLite, 1.4 times on a server of the same
+ * host. */
+static bool delays_nobody(const struct sb_sql_worker *w, const struct simba_request *request)
+{
+    return w->listeners == 0 || (w->listeners == 1 && request->mutex != NULL &&
+                                 is_noted(w, request->mutex, request->id));
+}
+
 /* False, and nothing has been done, where the request would have to wait. */
 static bool try_on_loop(struct sb_sql_worker *w, struct simba_request *batch)
 {
     int64_t now_ms = simba_now_ms();
 
-    if (!is_single(batch) || now_ms < w->thread_only_until_ms || !seize_connection(w, now_ms))
+    if (!is_single(batch) || !delays_nobody(w, batch) || now_ms < w->thread_only_until_ms ||
+        !seize_connection(w, now_ms))
         return false;
     w->batch.count = 0;
     sb_sql_batch_add(&w->batch, batch, deadline_of(w, batch, now_ms), 0);
@@ -472,12 +502,28 @@ static bool try_on_loop(struct sb_sql_worker *w, struct simba_request *batch)
     return true;
 }
 
-void sb_sql_worker_submit_here(struct sb_sql_worker *w, struct simba_request *batch)
+void sb_sql_worker_submit(struct sb_sql_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = answer_void(w, batch);
 
     if (rest != NULL && !try_on_loop(w, rest))
         submit_to_thread(w, rest);
+}
+
+void sb_sql_worker_listen(struct sb_sql_worker *w, const char *mutex, const char *id, bool on)
+{
+    if (on) {
+        w->listeners++;
+        if (w->noted_mutex[0] == '\0') {
+            sb_text_copy(w->noted_mutex, sizeof w->noted_mutex, mutex);
+            sb_text_copy(w->noted_id, sizeof w->noted_id, id != NULL ? id : "");
+        }
+    } else {
+        SB_CHECK(w->listeners > 0, "a listener that leaves has come before");
+        w->listeners--;
+        if (is_noted(w, mutex, id))
+            w->noted_mutex[0] = '\0';
+    }
 }
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
- * worker.h - carries out the requests of an SQL client, with one connection and one thread, so that
- * no loop waits for a database unless its caller has decided that it may.
+ * worker.h - carries out the requests of an SQL client, with one connection and one thread. The
+ * loop waits for the database only if that delays nobody but the caller.
  *
  * Requests that arrive while the thread works are taken together; those that meet a lock come back
  * later, without delaying the others. The worker reconnects with a back-off, creates the schema
@@ -31,14 +31,15 @@ int sb_sql_worker_start(const struct sb_sql_worker_config *config,
                         struct sb_sql_worker **ret_worker, struct simba_error *error)
     SB_SHARED("sql_worker_start");
 
-/* Takes a batch. Does not block. */
+/* Takes a batch. A single request of a client's only contender or observer is mostly carried out
+ * before this returns. */
 void sb_sql_worker_submit(struct sb_sql_worker *worker, struct simba_request *batch)
     SB_SHARED("sql_worker_submit");
 
-/* The same for a store that is at hand, from a caller that may wait for its disk: a single request
- * is carried out before this returns, unless a lock is in the way or the disk has
- * been slow of late. */
-void sb_sql_worker_submit_here(struct sb_sql_worker *worker, struct simba_request *batch);
+/* A contender (`id`) or an observer (NULL) of the mutex comes or goes. On the loop thread, as
+ * submitting is. */
+void sb_sql_worker_listen(struct sb_sql_worker *worker, const char *mutex, const char *id, bool on)
+    SB_SHARED("sql_worker_listen");
 
 /* SIMBA_EINVAL where the table did not take the name or the id when it was last connected to. From
  * any thread. */

@@ -24,9 +24,6 @@ struct simba_backend {
     struct sb_sqlite_watch *watch;
 
     /* The loop's own: */
-    size_t listeners;                      /* contenders and observers of the client */
-    char noted_mutex[SIMBA_MUTEX_MAX + 1]; /* of one of them; empty: none is noted */
-    char noted_id[SIMBA_ID_MAX + 1];       /* empty: it is an observer */
 
     struct simba_task contended_task;
     atomic_bool contended_posted; /* the task is on its way to the loop */
@@ -171,43 +168,14 @@ static int open_client(const struct simba_backend_config *config,
     return SIMBA_OK;
 }
 
-static bool is_noted(const simba_backend *b, const char *mutex, const char *id)
-{
-    return strcmp(b->noted_mutex, mutex) == 0 && strcmp(b->noted_id, id != NULL ? id : "") == 0;
-}
-
-/* Whether a slow disk would keep nobody but the caller waiting: there is no other listener. While a
- * contender leads, the application may read a status, and a contender that has stopped may release
- * what came to it late; neither may delay the leader's callbacks. If all requests went to the
- * thread, a cycle would take 2.7 times as long. */
-static bool delays_nobody(const simba_backend *b, const struct simba_request *request)
-{
-    return b->listeners == 0 || (b->listeners == 1 && request->mutex != NULL &&
-                                 is_noted(b, request->mutex, request->id));
-}
-
 static void submit(simba_backend *b, struct simba_request *batch)
 {
-    if (delays_nobody(b, batch))
-        sb_sql_worker_submit_here(b->worker, batch);
-    else
-        sb_sql_worker_submit(b->worker, batch);
+    sb_sql_worker_submit(b->worker, batch);
 }
 
 static void listen_to(simba_backend *b, const char *mutex, const char *id, bool on)
 {
-    if (on) {
-        b->listeners++;
-        if (b->noted_mutex[0] == '\0') {
-            sb_text_copy(b->noted_mutex, sizeof b->noted_mutex, mutex);
-            sb_text_copy(b->noted_id, sizeof b->noted_id, id != NULL ? id : "");
-        }
-    } else {
-        SB_CHECK(b->listeners > 0, "a listener that leaves has come before");
-        b->listeners--;
-        if (is_noted(b, mutex, id))
-            b->noted_mutex[0] = '\0';
-    }
+    sb_sql_worker_listen(b->worker, mutex, id, on);
     sb_sqlite_watch_listen(b->watch, mutex, id == NULL, on);
 }
 
