@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A ZooKeeper server that names children that have no names, or fewer than none (what else a server can do to the client
-library is a limit that SECURITY.md tells); and a stranger who was at a real server first.
+library is a limit that SECURITY.md tells); a stranger who was at a real server first; and one who ends the session of
+an owner.
 """
 import base64
 import hashlib
@@ -8,13 +9,14 @@ import os
 import socket
 import struct
 import sys
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 from fake_server import Listener
-from program import Simba, case, contains, equal, main, read, run, true, wait_until
+from program import Simba, case, contains, equal, is_alive, main, number, read, run, true, wait_until
 from servers import Zookeeper
 
-UNAVAILABLE, TIMED_OUT, DENIED = 69, 75, 77
+UNAVAILABLE, LOST, TIMED_OUT, DENIED = 69, 70, 75, 77
 PING, CLOSE = 11, -11
 CREATE, EXISTS, DATA, CHILDREN, SYNC, CHILDREN_AND_STAT, CREATE_AND_STAT, CONTAINER = 1, 3, 4, 8, 9, 12, 15, 19
 STAT = b"\0" * 68
@@ -331,6 +333,141 @@ def a_latch_that_a_stranger_has_exchanged_is_refused():
             program = lock(url(server))
             equal((found, program.code), (found, code))
             true(code == 0 or "has replaced the node" in program.said(), program.said())
+
+
+# ---- Sessions ---------------------------------------------------------------------------------
+
+# Notes when it is told to stop.
+COMMAND = "trap ': >ended; kill $!; exit' TERM; sleep 100 & echo $$ >began; wait"
+SESSION = 24  # seconds, of which 5/12 are the belief
+CONFIRMED = 0.1 + SESSION / 12
+
+
+def password_of(session):
+    """As the server makes it: the bytes of java.util.Random."""
+    seed = (session ^ 0xB3415C00 ^ 0x5DEECE66D) & ((1 << 48) - 1)
+    words = []
+    for _ in range(4):
+        seed = (seed * 0x5DEECE66D + 0xB) & ((1 << 48) - 1)
+        words.append(seed >> 16)
+    return struct.pack("<4I", *words)
+
+
+def session_of(client, path):
+    code, answer = client.send(1, EXISTS, buffer(path.encode()) + b"\0")
+    equal((path, code), (path, 0))
+    return struct.unpack(">q", answer[44:52])[0]
+
+
+def end_session(port, session):
+    """Takes it over and closes it, without waiting for an answer in between: the owner connects again at once, and that
+    ends the stranger's connection."""
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall(buffer(struct.pack(">iqiq", 0, 0, 30000, session) + buffer(password_of(session)))
+                           + buffer(struct.pack(">ii", 1, CLOSE)))
+        try:
+            while connection.recv(100):
+                pass
+        except OSError:
+            pass
+
+
+def written(path):
+    return os.stat(path).st_mtime
+
+
+def attack(server):
+    """For how many seconds two commands run."""
+    store = f"zookeeper://127.0.0.1:{server.port}?session-timeout={SESSION}s"
+    owner = Simba("-u", store, "lock", "job", "--", "sh", "-c", COMMAND)
+    number("began")
+    stranger = Client(server.port)
+    node, = stranger.children("/simba/job")
+    session = session_of(stranger, f"/simba/job/{node}")
+    rival = Simba("-u", store, "lock", "job", "--", "sh", "-c", ": >second")
+    wait_until(lambda: stranger.count("/simba/job") == 2, "the rival waits")
+    while node in stranger.children("/simba/job"):
+        end_session(server.port, session)
+    equal((rival.wait(), owner.wait()), (0, LOST))
+    seconds = written("ended") - written("second")
+    for file in ("began", "ended", "second"):
+        os.remove(file)
+    return seconds
+
+
+@case
+def a_stranger_can_end_the_session_of_an_owner_which_notices_soon():
+    """Mostly at once. About each fifth time the session ends when the owner is connected again already: then the server
+    never answers it, and does not tell why."""
+    with Served() as server:
+        for _ in range(8):
+            seconds = attack(server)
+            true(seconds < CONFIRMED + 2, f"two commands run for {seconds:.1f} s")
+
+
+class Forgetful(Exchanging):
+    """Has one latch. Whatever comes behind so many syncs of the second connection it drops, as a server does that has
+    ended the session."""
+
+    def __init__(self, answered):
+        self.answered = answered
+        self.syncs = 0
+        super().__init__(5, 5)
+
+    def body(self, kind, text):
+        return self.stat(5) if kind == EXISTS else super().body(kind, text)
+
+    def cut(self):
+        self.client.shutdown(socket.SHUT_RDWR)
+
+    def converse(self):
+        again = self.connections == 2
+        self.take()
+        session = 1 if self.connections <= 2 else self.connections
+        self.client.sendall(buffer(struct.pack(">iiq", 0, SESSION * 1000, session) + buffer(b"p" * 16) + b"\0"))
+        while True:
+            packet = self.take()
+            place, kind = struct.unpack(">ii", packet[:8])
+            self.syncs += again and kind == SYNC
+            if again and self.syncs > self.answered:
+                continue
+            self.client.sendall(buffer(struct.pack(">iqi", place, 7, 0) + self.body(kind, packet[8:])))
+            if kind == CLOSE:
+                return
+
+
+def cut_owner(server):
+    owner = Simba("-u", f"zookeeper://127.0.0.1:{server.port}", "lock", "job", "--", "sh", "-c", COMMAND)
+    number("began")
+    server.cut()
+    return owner
+
+
+@case
+def an_owner_that_is_not_answered_when_it_is_connected_again_lets_go():
+    """The stranger closes the session before the first sync, or right behind it."""
+    for answered in (0, 1):
+        with Forgetful(answered) as server:
+            owner = cut_owner(server)
+            begin = time.time()
+            equal(owner.wait(), LOST)
+            seconds = written("ended") - begin
+            true(seconds < CONFIRMED + 2, f"it goes on for {seconds:.1f} s")
+            contains(owner.said(), "connected again, but the server has not answered")
+        os.remove("began")
+        os.remove("ended")
+
+
+@case
+def an_owner_that_is_answered_when_it_is_connected_again_goes_on():
+    """The twin."""
+    with Forgetful(100) as server:
+        owner = cut_owner(server)
+        command = number("began")
+        wait_until(lambda: server.syncs >= 4, "it renews the proof of its session")
+        true(is_alive(command), "the command has ended")
+        equal(server.connections, 2)
+        owner.end()
 
 
 if __name__ == "__main__":

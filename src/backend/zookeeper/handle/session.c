@@ -14,6 +14,8 @@
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 2000
 #define PATIENCE_MIN_MS 500
+#define CONFIRM_DELAY_MS 100 /* longer than a server takes with a request that it has read */
+#define CONFIRM_MIN_MS 500
 #define USELESS_MS 20 /* less than the library waits before it tries a server again */
 
 static void start_handle(struct sb_zk_session *s);
@@ -121,6 +123,7 @@ static void come_up(struct sb_zk_session *s, zhandle_t *zk, int64_t begin_ms)
     s->up = true;
     s->useful = false;
     s->synced_ms = simba_now_ms();
+    s->confirm_ms = SIMBA_INFINITE;
     uv_timer_stop(&s->timer);
     s->tell(s->user, SB_ZK_UP);
 }
@@ -284,6 +287,28 @@ static void on_timer(uv_timer_t *timer)
         sb_zk_handle_replace(take_handle(s)); /* the next one follows when it is closed */
     else
         start_handle(s);
+}
+
+/* ---- Confirmation ---------------------------------------------------------------------------- */
+
+void sb_zk_session_doubt(struct sb_zk_session *s)
+{
+    SB_CHECK(s->up, "only a session that is up can be confirmed");
+    s->confirm_ms = simba_now_ms() + CONFIRM_DELAY_MS;
+    s->asked_ms = 0;
+}
+
+int64_t sb_zk_session_confirm_time_ms(const struct sb_zk_session *s)
+{
+    return sb_max(sb_zk_liveness_interval_ms(&s->liveness), CONFIRM_MIN_MS);
+}
+
+void sb_zk_session_give_up(struct sb_zk_session *s)
+{
+    SB_CHECK(s->up, "only a session that is up is given up");
+    s->confirm_ms = SIMBA_INFINITE;
+    if (is_connected(s->handle))
+        end_session(s);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */

@@ -79,7 +79,15 @@ int64_t sb_zk_liveness_interval_ms(const struct sb_zk_liveness *liveness);
  *
  * The second way is for servers that take a connection and do not answer, as they do while they
  * start, and for servers that came back without their data: to a client that has seen more than
- * they know they do not talk at all, so that its session would never end for it. */
+ * they know they do not talk at all, so that its session would never end for it.
+ *
+ * Confirmation: a server drops the requests of a session that has ended, pings too, without a word.
+ * A client meets that when another one has taken its session over and closes it while this one
+ * connects again. The close may come shortly after, when a first sync has been answered. So an
+ * owner's session that comes UP again is OVER unless a later sync is answered in time:
+ *
+ *     UP ---- CONFIRM_DELAY_MS ----> sync ---- sb_zk_session_confirm_time_ms ----> OVER
+ */
 
 enum sb_zk_session_event {
     SB_ZK_UP,   /* connected, with the session that was there before or with a new one */
@@ -108,6 +116,8 @@ struct sb_zk_session {
     int64_t timeout_ms; /* that the servers granted */
     int64_t proved_ms;  /* that the last proof counts from; 0: none */
     int64_t synced_ms;  /* when it came up, or a proof was last asked for */
+    int64_t confirm_ms; /* when its confirmation goes on; SIMBA_INFINITE: none is needed */
+    int64_t asked_ms;   /* when the sync was sent that confirms it; 0: not yet */
     struct sb_zk_liveness liveness;
     uv_timer_t timer; /* makes a handle again */
     uint64_t random;
@@ -118,6 +128,15 @@ struct sb_zk_session {
 
 /* Waits for the first connection. On failure nothing is left behind. */
 int sb_zk_session_open(struct sb_zk_session *session, struct simba_error *error);
+
+/* It was connected again and has an owner: from now on its confirmation is due at confirm_ms. */
+void sb_zk_session_doubt(struct sb_zk_session *session);
+
+/* How long an answer may take then. */
+int64_t sb_zk_session_confirm_time_ms(const struct sb_zk_session *session);
+
+/* There was none: the session is over, unless its connection has broken meanwhile. */
+void sb_zk_session_give_up(struct sb_zk_session *session);
 
 /* Ends it; calls closed(user) when that is done. */
 void sb_zk_session_close(struct sb_zk_session *session, void (*closed)(void *user));

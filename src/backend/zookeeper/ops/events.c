@@ -11,6 +11,7 @@ struct sweep {
     simba_backend *store;
     int64_t now_ms;
     bool waits; /* a contender waits for its turn */
+    bool owns;  /* a contender was told that it owns */
 };
 
 /* What an owner watched for its turn is taken back here, so that its callback goes first and not
@@ -45,10 +46,34 @@ static void keep_proved(simba_backend *store, bool often)
                   session->up ? session->synced_ms + interval_ms : simba_now_ms() + interval_ms);
 }
 
+/* The steps of the confirmation, see session.h. Without memory there is none. */
+static void keep_confirmed(simba_backend *store)
+{
+    const struct simba_backend_host *host = store->host;
+    struct sb_zk_session *session = &store->session;
+    int64_t now_ms = simba_now_ms();
+    struct sb_zk_proof *proof;
+
+    if (session->up && now_ms >= session->confirm_ms && session->asked_ms == 0) {
+        proof = sb_zk_proof_send(store);
+        session->asked_ms = now_ms;
+        session->confirm_ms =
+            proof != NULL ? now_ms + sb_zk_session_confirm_time_ms(session) : SIMBA_INFINITE;
+        sb_zk_proof_drop(proof);
+    } else if (session->up && now_ms >= session->confirm_ms) {
+        host->log(host, SIMBA_LOG_WARN,
+                  "zookeeper: connected again, but the server has not answered for %lld ms",
+                  (long long)(now_ms - session->asked_ms));
+        sb_zk_session_give_up(session);
+    }
+    if (session->up)
+        sb_zk_wake_at(store, session->confirm_ms);
+}
+
 void sb_zk_on_timer(uv_timer_t *timer)
 {
     simba_backend *store = timer->data;
-    struct sweep sweep = {store, simba_now_ms(), false};
+    struct sweep sweep = {store, simba_now_ms(), false, false};
     struct sb_zk_job *job = store->jobs;
 
     store->timer_ms = SIMBA_INFINITE;
@@ -63,6 +88,7 @@ void sb_zk_on_timer(uv_timer_t *timer)
         sb_zk_wake_at(store, job->deadline_ms);
     sb_zk_listings_expire(store, sweep.now_ms);
     sb_zk_latches_each(&store->mutexes, sweep_latch, &sweep);
+    keep_confirmed(store);
     keep_proved(store, sweep.waits);
 }
 
@@ -71,8 +97,9 @@ void sb_zk_on_timer(uv_timer_t *timer)
 /* Whatever could not be done meanwhile: nodes that must go, and those that nobody was heard of. */
 static void catch_up(void *argument, struct sb_zk_latch *latch)
 {
-    const struct sweep *sweep = argument;
+    struct sweep *sweep = argument;
 
+    sweep->owns |= latch->granted && !latch->leaving;
     if (latch->node != SB_ZK_NODE_NONE && latch->active == NULL &&
         (latch->leaving || (latch->abandoned && !latch->granted) ||
          latch->withdraw_ms <= sweep->now_ms))
@@ -113,7 +140,7 @@ static void warn_if_short(simba_backend *store)
 static void on_up(simba_backend *store)
 {
     const struct simba_backend_host *host = store->host;
-    struct sweep sweep = {store, simba_now_ms(), false};
+    struct sweep sweep = {store, simba_now_ms(), false, false};
 
     if (store->session.rewatch)
         sb_zk_watches_lost(store);
@@ -125,6 +152,10 @@ static void on_up(simba_backend *store)
     if (store->mutexes.count > 0)
         sb_zk_proof_drop(sb_zk_proof_send(store)); /* soon it is known that the handle is of use */
     sb_zk_latches_each(&store->mutexes, catch_up, &sweep);
+    if (sweep.owns) {
+        sb_zk_session_doubt(&store->session);
+        sb_zk_wake_at(store, store->session.confirm_ms);
+    }
     host->notice(host, SIMBA_NOTICE_RELEASED, NULL, NULL);
 }
 

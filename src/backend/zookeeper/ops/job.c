@@ -64,6 +64,9 @@ static void on_proved(struct sb_zk_call *call)
     struct sb_zk_proof *proof = (struct sb_zk_proof *)call;
 
     proof->ended = true;
+    if (call->code == ZOK && call->session->asked_ms != 0 &&
+        call->sent_ms >= call->session->asked_ms)
+        call->session->confirm_ms = SIMBA_INFINITE;
     if (call->code == ZOK) {
         call->session->failures = 0; /* a handle that comes up may be refused right behind that */
         call->session->useful = true;
