@@ -32,7 +32,7 @@
 
 /* The name of a file in a message: with the folder in front, because the reader of the message may
  * be in another folder. */
-const char *sb_url_full_name(const char *path, char buffer[PATH_MAX])
+static const char *full_name(const char *path, char buffer[PATH_MAX])
 {
     char folder[PATH_MAX];
     struct sb_text text;
@@ -90,7 +90,7 @@ int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
 
     if (code != SIMBA_OK)
         return code;
-    full = sb_url_full_name(path, name);
+    full = full_name(path, name);
     code = sb_trusted_open("password file", full, &fd, NULL, error);
     if (code != SIMBA_OK)
         return code;
@@ -372,7 +372,7 @@ static const char *find_path(simba_url *url, const char *name, char buffer[PATH_
     if (source == NULL || !sb_url_is_password_file(source->name) ||
         !sb_url_can_be_read_twice(source->value))
         return NULL;
-    return sb_url_full_name(source->value, buffer);
+    return full_name(source->value, buffer);
 }
 
 int sb_secret_take(struct sb_secret *secret, simba_url *url, const char *name,

@@ -15,22 +15,9 @@
 
 #include <simba/backend.h>
 
-#include <limits.h>
-
 int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *error)
     SB_SHARED("url_parse");
 void sb_url_free(simba_url *url) SB_SHARED("url_free"); /* takes NULL */
-
-/* Whether the value of an option names a file, and by a path that does not begin at the root. */
-bool sb_url_is_relative_file(const char *path);
-
-/* The working folder of the process; "" if it is gone. Returns `buffer`. */
-const char *sb_url_working_folder(char buffer[PATH_MAX]);
-
-/* Puts the folder in front of each relative path of a file: the URL's own, options of that type,
- * and files of passwords. Fails if there is one and the folder is "". */
-int sb_url_make_absolute(simba_url *url, const struct simba_backend_ops *ops, const char *folder,
-                         struct simba_error *error);
 
 /* Reads the passwords that parameters name by `...password-file` and `...password-env`, and takes
  * `user` and `password` from the parameters, once. The opener of a store calls this; to take a URL

@@ -181,18 +181,6 @@ static bool is_secret(const struct simba_backend_option *option)
            sb_url_password_stem(option->name) == strlen(option->name);
 }
 
-/* The folder of the process may be another one when the file is read. */
-static int fill_text(const struct sb_url_option *row, const char *value, char **member,
-                     struct simba_error *error)
-{
-    char buffer[PATH_MAX];
-
-    if (row->declared.type == SIMBA_OPTION_PATH && sb_url_is_relative_file(value))
-        value = sb_url_full_name(value, buffer);
-    *member = sb_strdup(value);
-    return *member != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
-}
-
 static void fill_default(const struct sb_url_option *row, void *member)
 {
     int index = (int)row->otherwise;
@@ -240,7 +228,8 @@ static int fill(const struct sb_url_option *row, simba_url *url, void *member,
     case SIMBA_OPTION_PATH:
         break;
     }
-    return fill_text(row, value, member, error);
+    *(char **)member = sb_strdup(value);
+    return *(char **)member != NULL ? SIMBA_OK : sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 int sb_url_options_fill(const struct sb_url_option *table, unsigned conditions, simba_url *url,

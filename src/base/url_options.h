@@ -6,7 +6,7 @@
  *
  *     type               member
  *     TEXT               char *; where the name ends in "password": struct sb_secret
- *     PATH               char *, absolute; a name that opens with '@' is no file and stays as it is
+ *     PATH               char *
  *     DURATION, NUMBER   int64_t, in ms
  *     RANGE              int64_t, followed by another one
  *     CHOICE             int or enum: which of the words, from 0
@@ -18,6 +18,8 @@
 #include "base/shared.h"
 
 #include <simba/backend.h>
+
+#include <limits.h>
 
 struct sb_url_option {
     struct simba_backend_option declared; /* first: a backend's `options` are such rows */
@@ -61,5 +63,19 @@ int sb_url_find_word(const char *words, const char *word);
 /* An option that a backend declares; NULL behind the last one. */
 const struct simba_backend_option *sb_url_declared_option(const struct simba_backend_ops *ops,
                                                           size_t index);
+
+/* ---- Relative paths -------------------------------------------------------------------------- */
+
+/* Whether the value of an option names a file, and by a path that does not begin at the root. */
+bool sb_url_is_relative_file(const char *path);
+
+/* The working folder of the process; "" if it is gone. Returns `buffer`. */
+const char *sb_url_working_folder(char buffer[PATH_MAX]);
+
+/* Puts the folder in front of each relative path of a file: the URL's own, options of that type,
+ * and files of passwords. Fails if there is one and the folder is "". The opener of a store calls
+ * this: the process may be in another folder when it reads the file. */
+int sb_url_make_absolute(simba_url *url, const struct simba_backend_ops *ops, const char *folder,
+                         struct simba_error *error);
 
 #endif

@@ -9,8 +9,6 @@
 #include "base/secret.h"
 #include "base/url.h"
 
-#include <limits.h>
-
 #define SB_URL_HOSTS_MAX 16
 #define SB_URL_PARAMS_MAX 64
 #define SB_URL_SECRETS_MAX (3 * SB_URL_PARAMS_MAX + 1) /* name, value, path; the URL's path */
@@ -48,9 +46,6 @@ struct simba_url {
 
 /* NULL: there is none. Does not count as asked for. */
 struct param *sb_url_find_param(simba_url *url, const char *name);
-
-/* What a sentence calls a file: with the folder of the process in front, where that fits. */
-const char *sb_url_full_name(const char *path, char buffer[PATH_MAX]) SB_SHARED("url_full_name");
 
 /* Whether a file gives its bytes more than once: a pipe does not. What is not there can be read
  * again, too. */

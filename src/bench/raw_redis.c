@@ -25,7 +25,7 @@
 #define TRIVIAL                                                                                    \
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], "         \
     "ARGV[2]) end return 0"
-#define NAME_MAX 64
+#define NAME_MAX_BYTES 64
 #define SHA_MAX 64
 #define SCAN_COUNT "1000"
 
@@ -41,12 +41,12 @@ struct redis {
     struct wire commands;
     struct wire subscription; /* a waiter's */
     bool listens;
-    char prefix[NAME_MAX];
+    char prefix[NAME_MAX_BYTES];
     char trivial[SHA_MAX];
-    char key[NAME_MAX * 2]; /* what the trivial script looks at */
-    char keys[3][NAME_MAX * 2];
-    char channel[NAME_MAX * 2]; /* of the waiter */
-    char token[32];             /* of the owner by hand */
+    char key[NAME_MAX_BYTES * 2]; /* what the trivial script looks at */
+    char keys[3][NAME_MAX_BYTES * 2];
+    char channel[NAME_MAX_BYTES * 2]; /* of the waiter */
+    char token[32];                   /* of the owner by hand */
 };
 
 /* ---- Commands -------------------------------------------------------------------------------- */

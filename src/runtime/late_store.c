@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/url.h"
+#include "base/url_options.h"
 #include "runtime/requests.h"
 
 #include <errno.h>

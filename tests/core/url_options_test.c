@@ -40,13 +40,18 @@ static const struct sb_url_option table[] = {
     SB_URL_OPTIONS_END,
 };
 
+static const struct simba_backend_ops shop = {SB_URL_OPTIONS_OF(table)};
+
 static int fill(const char *text, unsigned conditions, struct coffee *coffee,
                 struct simba_error *error)
 {
+    char folder[PATH_MAX];
     simba_url *url = NULL;
     int code = sb_url_parse(text, &url, error);
 
     memset(coffee, 0, sizeof *coffee);
+    if (code == SIMBA_OK)
+        code = sb_url_make_absolute(url, &shop, sb_url_working_folder(folder), error);
     if (code == SIMBA_OK)
         code = sb_url_resolve(url, error);
     if (code == SIMBA_OK)

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "base/url_options.h"
 
 #include <simba/sql.h>
 
