@@ -27,54 +27,37 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "mysql") == 0 || strcmp(scheme, "mariadb") == 0;
 }
 
-static int read_settings(struct sb_mysql_settings *settings, simba_url *url,
-                         struct simba_error *error)
-{
-    int code = sb_sql_address_read(&settings->address, sb_mysql_options, url, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = simba_url_check_params(url, error);
-    if (code != SIMBA_OK)
-        sb_sql_address_clear(&settings->address, sb_mysql_options);
-    return code;
-}
-
 /* ---- The dialect ----------------------------------------------------------------------------- */
 
-static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+static int read_settings(void *memory, simba_url *url, const struct simba_backend_host *host,
                          struct sb_sql_limits *ret_limits, struct simba_error *error)
 {
-    struct sb_mysql_settings *settings = sb_alloc_zero(sizeof *settings);
-    int code;
+    struct sb_mysql_settings *settings = memory;
+    int code = sb_sql_address_read(&settings->address, sb_mysql_options, url, error);
 
     (void)host;
-    if (settings == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    code = read_settings(settings, url, error);
-    if (code != SIMBA_OK) {
-        sb_free(settings);
+    if (code == SIMBA_OK)
+        code = simba_url_check_params(url, error);
+    if (code != SIMBA_OK)
         return code;
-    }
     ret_limits->connect_ms = settings->address.connect_timeout_ms;
     ret_limits->timeout_ms = settings->address.timeout_ms;
-    *ret_settings = settings;
     return SIMBA_OK;
 }
 
-static void close_settings(void *user)
+static void clear_settings(void *memory)
 {
-    struct sb_mysql_settings *settings = user;
+    struct sb_mysql_settings *settings = memory;
 
     sb_sql_address_clear(&settings->address, sb_mysql_options);
-    sb_free(settings);
 }
 
 static const struct sb_sql_dialect dialect = {
     .driver = &sb_mysql_driver,
     .schema = sb_mysql_schema,
-    .open = open_settings,
-    .close = close_settings,
+    .settings_size = sizeof(struct sb_mysql_settings),
+    .read = read_settings,
+    .clear = clear_settings,
 };
 
 /* ---- The backend ----------------------------------------------------------------------------- */
@@ -82,24 +65,23 @@ static const struct sb_sql_dialect dialect = {
 static void free_backend(simba_backend *b)
 {
     sb_sql_waiters_destroy(b->waiters);
-    sb_sql_address_clear(&b->settings.address, sb_mysql_options);
+    clear_settings(&b->settings);
     sb_free(b);
 }
 
-static int start(simba_backend *b, struct simba_error *error)
+static int start(simba_backend *b, const struct sb_sql_limits *limits, struct simba_error *error)
 {
-    const struct sb_sql_address *address = &b->settings.address;
     const struct sb_sql_waiters_config waiters = {
         .host = b->host,
-        .poll_max_ms = address->poll_ms,
+        .poll_max_ms = b->settings.address.poll_ms,
     };
     struct sb_sql_worker_config worker = {
         .driver = &sb_mysql_driver,
         .settings = &b->settings,
         .host = b->host,
         .name = "simba-mysql",
-        .wait_ms = address->timeout_ms,
-        .connect_ms = address->connect_timeout_ms,
+        .wait_ms = limits->timeout_ms,
+        .connect_ms = limits->connect_ms,
         .gather_ms = GATHER_MS,
     };
     int code = sb_sql_waiters_create(&waiters, &b->waiters, error);
@@ -115,14 +97,15 @@ static int open_client(const struct simba_backend_config *config,
                        struct simba_error *error)
 {
     simba_backend *b = sb_alloc_zero(sizeof *b);
+    struct sb_sql_limits limits;
     int code;
 
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
-    code = read_settings(&b->settings, config->url, error);
+    code = read_settings(&b->settings, config->url, host, &limits, error);
     if (code == SIMBA_OK)
-        code = start(b, error);
+        code = start(b, &limits, error);
     if (code != SIMBA_OK) {
         free_backend(b);
         return code;

@@ -33,52 +33,35 @@ static bool serves(const char *scheme)
     return strcmp(scheme, "postgres") == 0 || strcmp(scheme, "postgresql") == 0;
 }
 
-static int read_settings(struct sb_postgres_settings *settings, simba_url *url,
-                         struct simba_error *error)
-{
-    int code = sb_postgres_settings_read(settings, url, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = simba_url_check_params(url, error);
-    if (code != SIMBA_OK)
-        sb_postgres_settings_clear(settings);
-    return code;
-}
-
 /* ---- The dialect ----------------------------------------------------------------------------- */
 
-static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+static int read_settings(void *memory, simba_url *url, const struct simba_backend_host *host,
                          struct sb_sql_limits *ret_limits, struct simba_error *error)
 {
-    struct sb_postgres_settings *settings = sb_alloc_zero(sizeof *settings);
-    int code;
+    struct sb_postgres_settings *settings = memory;
+    int code = sb_postgres_settings_read(settings, url, error);
 
-    if (settings == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
-    code = read_settings(settings, url, error);
-    if (code != SIMBA_OK) {
-        sb_free(settings);
-        return code;
-    }
     settings->host = host;
+    if (code == SIMBA_OK)
+        code = simba_url_check_params(url, error);
+    if (code != SIMBA_OK)
+        return code;
     ret_limits->connect_ms = settings->address.connect_timeout_ms;
     ret_limits->timeout_ms = settings->address.timeout_ms;
-    *ret_settings = settings;
     return SIMBA_OK;
 }
 
-static void close_settings(void *user)
+static void clear_settings(void *memory)
 {
-    sb_postgres_settings_clear(user);
-    sb_free(user);
+    sb_postgres_settings_clear(memory);
 }
 
 static const struct sb_sql_dialect dialect = {
     .driver = &sb_postgres_driver,
     .schema = sb_postgres_schema,
-    .open = open_settings,
-    .close = close_settings,
+    .settings_size = sizeof(struct sb_postgres_settings),
+    .read = read_settings,
+    .clear = clear_settings,
 };
 
 /* ---- Waiting: from the worker to the listener ------------------------------------------------ */
@@ -127,15 +110,16 @@ static void forget(void *argument)
     (void)argument;
 }
 
-static int start_worker(simba_backend *b, struct simba_error *error)
+static int start_worker(simba_backend *b, const struct sb_sql_limits *limits,
+                        struct simba_error *error)
 {
     const struct sb_sql_worker_config config = {
         .driver = &sb_postgres_driver,
         .settings = &b->settings,
         .host = b->host,
         .name = "simba-postgres",
-        .wait_ms = b->settings.address.timeout_ms,
-        .connect_ms = b->settings.address.connect_timeout_ms,
+        .wait_ms = limits->timeout_ms,
+        .connect_ms = limits->connect_ms,
         .gather_ms = GATHER_MS,
         .waiters = b->waiters,
     };
@@ -144,7 +128,7 @@ static int start_worker(simba_backend *b, struct simba_error *error)
 }
 
 /* The listener has nothing on the loop yet, so it can be taken back at once. */
-static int start(simba_backend *b, struct simba_error *error)
+static int start(simba_backend *b, const struct sb_sql_limits *limits, struct simba_error *error)
 {
     const struct sb_sql_waiters_config waiters = {
         .host = b->host,
@@ -164,7 +148,7 @@ static int start(simba_backend *b, struct simba_error *error)
         code = sb_postgres_listener_create(&listener, &b->listener, error);
     if (code != SIMBA_OK)
         return code;
-    code = start_worker(b, error);
+    code = start_worker(b, limits, error);
     if (code != SIMBA_OK)
         sb_postgres_listener_close(b->listener, forget, NULL);
     return code;
@@ -175,16 +159,16 @@ static int open_client(const struct simba_backend_config *config,
                        struct simba_error *error)
 {
     simba_backend *b = sb_alloc_zero(sizeof *b);
+    struct sb_sql_limits limits;
     int code;
 
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
     b->wait_task.run = run_wait;
-    code = read_settings(&b->settings, config->url, error);
-    b->settings.host = host;
+    code = read_settings(&b->settings, config->url, host, &limits, error);
     if (code == SIMBA_OK)
-        code = start(b, error);
+        code = start(b, &limits, error);
     if (code != SIMBA_OK) {
         free_backend(b);
         return code;

@@ -207,10 +207,12 @@ struct sb_sql_dialect {
     const struct sb_sql_driver *driver;
     const char *schema; /* the statement that creates the table; NULL: nobody can by hand */
 
-    /* Creates the settings for driver->connect. Of the host only `log` is used. */
-    int (*open)(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+    /* Reads the settings for driver->connect into memory of that size, which is 0 before. After a
+     * failure, too, the caller clears them. Of the host only `log` is used. */
+    size_t settings_size;
+    int (*read)(void *settings, simba_url *url, const struct simba_backend_host *host,
                 struct sb_sql_limits *ret_limits, struct simba_error *error);
-    void (*close)(void *settings); /* destroys */
+    void (*clear)(void *settings);
 };
 
 #endif

@@ -381,7 +381,8 @@ int simba_repository_release(simba_repository *h, const char *mutex, const char 
 static void free_handle(simba_repository *h)
 {
     if (h->settings != NULL)
-        h->dialect->close(h->settings);
+        h->dialect->clear(h->settings);
+    sb_free(h->settings);
     pthread_mutex_destroy(&h->lock);
     sb_free(h);
 }
@@ -451,7 +452,9 @@ static int open_settings(simba_repository *h, const char *text, struct simba_err
         code = sb_url_resolve(url, error);
     if (code == SIMBA_OK) {
         h->dialect = module->dialect;
-        code = h->dialect->open(url, &h->host, &h->settings, &h->limits, error);
+        h->settings = sb_alloc_zero(h->dialect->settings_size);
+        code = h->settings != NULL ? h->dialect->read(h->settings, url, &h->host, &h->limits, error)
+                                   : sb_error_plain(error, SIMBA_ENOMEM);
     }
     sb_url_free(url);
     return code;

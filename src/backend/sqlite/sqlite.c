@@ -23,8 +23,6 @@ struct simba_backend {
     struct sb_sql_worker *worker;
     struct sb_sqlite_watch *watch;
 
-    /* The loop's own: */
-
     struct simba_task contended_task;
     atomic_bool contended_posted; /* the task is on its way to the loop */
     bool closing;                 /* the worker is gone; only the task is waited for */
@@ -39,36 +37,31 @@ static bool serves(const char *scheme)
 
 /* ---- The dialect ----------------------------------------------------------------------------- */
 
-static int open_settings(simba_url *url, const struct simba_backend_host *host, void **ret_settings,
+static int read_settings(void *memory, simba_url *url, const struct simba_backend_host *host,
                          struct sb_sql_limits *ret_limits, struct simba_error *error)
 {
-    struct sb_sqlite_settings *settings = sb_alloc_zero(sizeof *settings);
+    struct sb_sqlite_settings *settings = memory;
     int code;
 
-    if (settings == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
     settings->host = host;
     code = sb_sqlite_settings_read(settings, url, error);
-    if (code != SIMBA_OK) {
-        sb_free(settings);
+    if (code != SIMBA_OK)
         return code;
-    }
     ret_limits->connect_ms = settings->busy_timeout_ms;
     ret_limits->timeout_ms = settings->busy_timeout_ms;
-    *ret_settings = settings;
     return SIMBA_OK;
 }
 
-static void close_settings(void *user)
+static void clear_settings(void *memory)
 {
-    sb_sqlite_settings_clear(user);
-    sb_free(user);
+    sb_sqlite_settings_clear(memory);
 }
 
 static const struct sb_sql_dialect dialect = {
     .driver = &sb_sqlite_driver,
-    .open = open_settings,
-    .close = close_settings,
+    .settings_size = sizeof(struct sb_sqlite_settings),
+    .read = read_settings,
+    .clear = clear_settings,
 };
 
 /* ---- Contention: from the connection to the watch -------------------------------------------- */
@@ -117,15 +110,15 @@ static void forget(void *argument)
 }
 
 /* The watch first: as long as it has nothing on the loop it can be taken back at once. */
-static int start(simba_backend *b, struct simba_error *error)
+static int start(simba_backend *b, const struct sb_sql_limits *limits, struct simba_error *error)
 {
     const struct sb_sql_worker_config config = {
         .driver = &sb_sqlite_driver,
         .settings = &b->settings,
         .host = b->host,
         .name = "simba-sqlite",
-        .wait_ms = b->settings.busy_timeout_ms,
-        .connect_ms = b->settings.busy_timeout_ms,
+        .wait_ms = limits->timeout_ms,
+        .connect_ms = limits->connect_ms,
     };
     const struct sb_sqlite_watch_files files = {b->settings.wake_path,
                                                 sb_sqlite_settings_liveness(&b->settings)};
@@ -146,20 +139,20 @@ static int open_client(const struct simba_backend_config *config,
                        struct simba_error *error)
 {
     simba_backend *b = sb_alloc_zero(sizeof *b);
+    struct sb_sql_limits limits;
     int code;
 
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     atomic_init(&b->life.fd, -1);
     b->host = host;
-    b->settings.host = host;
     b->settings.contended = on_contended;
     b->settings.met = on_met;
     b->settings.user = b;
     b->contended_task.run = run_contended;
-    code = sb_sqlite_settings_read(&b->settings, config->url, error);
+    code = read_settings(&b->settings, config->url, host, &limits, error);
     if (code == SIMBA_OK)
-        code = start(b, error);
+        code = start(b, &limits, error);
     if (code != SIMBA_OK) {
         free_backend(b);
         return code;
