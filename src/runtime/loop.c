@@ -120,7 +120,7 @@ static struct simba_task *take_inbox(struct sb_loop *loop)
 
 /* Moves it forward only: deadlines that are put off with every request cost nothing. Where it goes
  * off too early it is set again. */
-static void set_clock(struct sb_loop *loop)
+void sb_loop_set_clock(struct sb_loop *loop)
 {
     const struct sb_timer *first = sb_timers_first(&loop->timers);
     struct itimerspec when = {0};
@@ -208,7 +208,6 @@ static void catch_up(struct sb_loop *loop)
 
     do {
         run_tasks(loop);
-        set_clock(loop); /* a backend may wait in the turn, until the loop has something to do */
         loop->turn(loop->argument);
     } while (has_tasks(loop) && ++rounds < ROUNDS_MAX);
     if (has_tasks(loop) && !uv_is_closing((const uv_handle_t *)&loop->inbox_signal))
@@ -227,7 +226,7 @@ static void on_before_wait(uv_prepare_t *prepare)
     struct sb_loop *loop = prepare->data;
 
     catch_up(loop);
-    set_clock(loop);
+    sb_loop_set_clock(loop);
     if (loop->borrower_done != NULL && loop->borrower_done(loop->borrower_argument))
         uv_stop(&loop->uv);
 }
@@ -259,7 +258,7 @@ static int quiet_ms(struct sb_loop *loop)
 {
     SB_CHECK(loop->borrower_done == NULL, "the loop's thread waits when nobody borrows the loop");
     catch_up(loop);
-    set_clock(loop);
+    sb_loop_set_clock(loop);
     if (has_preparer(loop))
         return 0;
     uv_update_time(&loop->uv);

@@ -60,4 +60,8 @@ struct uv_loop_s *sb_loop_uv(struct sb_loop *loop);
 void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms);
 void sb_loop_cancel(struct sb_loop *loop, struct sb_timer *timer);
 
+/* From now on the descriptor of the loop is ready when the first timer is due. The loop does so by
+ * itself before it waits. On the loop thread. */
+void sb_loop_set_clock(struct sb_loop *loop);
+
 #endif

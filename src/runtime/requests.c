@@ -140,6 +140,7 @@ void sb_requests_flush(void *argument)
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
         sb_reads_end_turn(engine->reads);
+        sb_loop_set_clock(engine->loop); /* the backend may wait until the loop has to do */
         engine->ops->submit(engine->backend, batch);
     }
 }
