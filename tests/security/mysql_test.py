@@ -177,6 +177,29 @@ def a_wrong_certificate_is_refused_whatever_an_option_file_says():
                 true(b"app" not in server.heard, f"{line}: the server heard {server.heard!r}")
 
 
+class HalfServer(FakeServer):
+    """Stops in the middle of its greeting."""
+
+    def __init__(self, length):
+        self.length = length
+        super().__init__()
+
+    def _greet(self):
+        self.client.sendall((b"\x4a\0\0\0\x0a5.7.99-fake\0" + b"\1" * 40)[:self.length])
+        self.take()  # until the client leaves
+
+
+@case
+def a_server_that_stops_in_the_middle_of_its_greeting_is_left():
+    for length in (1, 4, 30):
+        with HalfServer(length) as server:
+            begin = now()
+            program = run("-u", f"mysql://app:{SECRET}@127.0.0.1:{server.port}/db?connect-timeout=500ms", "status")
+            equal(program.code, UNAVAILABLE)
+            contains(program.said(), "did not answer in time")
+            true(now() - begin < 10, "it took longer than connect-timeout")
+
+
 class SlowServer(FakeServer):
     """Begins a record of TLS, and sends a byte of it now and then."""
 

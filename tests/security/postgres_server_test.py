@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A server in the place of PostgreSQL answers something else than it was asked: too few columns, too many rows or results,
-a proof of the password that takes hours. The client leaves it, and neither crashes nor hangs nor fills the memory.
+half a message, a proof of the password that takes hours. The client leaves it, and neither crashes nor hangs nor fills the
+memory.
 """
 import base64
 import contextlib
@@ -10,7 +11,7 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import Simba, case, contains, equal, limit_memory, main, run, true, wait_until
+from program import Simba, case, contains, equal, limit_memory, main, now, run, true, wait_until
 from postgres_fake import (DONE, PATH, SASL, SASL_CONTINUE, TABLE, Answering, FakeServer, ask_for, columns, end,
                            message, one_row, row)
 
@@ -84,6 +85,52 @@ def a_proof_that_takes_a_moment_is_given():
     with FakeServer(ask_for_iterations(b"4096")) as fake:
         true(run("-u", url(fake), "status").code != 0, "the server is no server")
         contains(fake.proof.decode(), ",p=")
+
+
+HALF_MESSAGES = [b"R", b"R\0\0", b"R\0\0\0\x20\0\0", b"R\0\0\7\xd0\0\0\0\x0a" + b"x" * 500]
+
+
+def stop_in_the_middle(half):
+    def talk(fake):
+        fake.say(half)
+        fake.take()  # until the client leaves
+    return talk
+
+
+@case
+def a_server_that_stops_in_the_middle_of_a_login_message_is_left_at_the_connect_timeout():
+    begin = now()
+    with contextlib.ExitStack() as stack:
+        started = []
+        for half in HALF_MESSAGES:
+            for verb in (["status"], LOCK, ["bench", "cycle"]):
+                fake = stack.enter_context(FakeServer(stop_in_the_middle(half)))
+                started.append(Simba("-u", url(fake, "connect-timeout=2s"), *verb))
+        for client in started:
+            equal(client.wait(), 69)
+            contains(client.said(), "cannot connect in time")
+    true(now() - begin < 10, f"{now() - begin:.1f} s")
+
+
+class HalfLogin(Answering):
+    """Lets the first connection in, which contends, and stops in the middle of the login of all others."""
+
+    def __init__(self):
+        super().__init__()
+        self.talk = HalfLogin._stop_or_answer
+
+    def _stop_or_answer(self):
+        if self.connections > 1:
+            stop_in_the_middle(HALF_MESSAGES[2])(self)
+        self._answer()
+
+
+@case
+def so_is_it_by_the_connection_that_hears_of_releases():
+    with HalfLogin() as fake:
+        waiter = Simba("-u", url(fake, "connect-timeout=1s"), "--log-level", "info", "lock", "m", "--", "true")
+        wait_until(lambda: "releases are looked for" in waiter.said(), "it has tried to listen")
+        equal(waiter.end(), 143)
 
 
 # ---- Memory ---------------------------------------------------------------------------------------

@@ -189,7 +189,8 @@ struct sb_sql_driver {
 };
 
 /* wait.c: waits until the socket is ready for `events` of poll(), and returns what it is ready for;
- * 0 when the deadline has come. What is wrong with the socket shows when it is used.
+ * 0 when the deadline has come. After the deadline it returns 0 even if the socket is ready; with
+ * SB_SQL_AT_ONCE it looks once. What is wrong with the socket shows when it is used.
  *
  * If the loop uses the connection and has something else to do, it waits for no longer than
  * SB_SQL_LOOP_BUSY_MS after that. `connection` may be NULL: then it is not the loop that waits. */

@@ -16,9 +16,12 @@ short sb_sql_wait(struct sb_sql_connection *connection, int socket, short events
     struct uv_loop_s *loop = connection != NULL ? connection->loop : NULL;
     struct pollfd polled[2] = {{.fd = socket, .events = events},
                                {.fd = loop != NULL ? uv_backend_fd(loop) : -1, .events = POLLIN}};
+    int64_t now_ms = simba_now_ms();
 
-    for (;;) {
-        int64_t now_ms = simba_now_ms();
+    /* Half a message that the caller leaves in the socket keeps it ready for ever. */
+    if (deadline_ms != SB_SQL_AT_ONCE && now_ms >= deadline_ms)
+        return 0;
+    for (;; now_ms = simba_now_ms()) {
         int64_t end_ms =
             loop != NULL ? sb_earlier(deadline_ms, connection->loop_until_ms) : deadline_ms;
         int64_t left_ms = sb_max(end_ms - now_ms, 0);
