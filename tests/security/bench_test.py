@@ -4,6 +4,7 @@ in front of a real server passes all on, but for what a case twists. Bench ends 
 ever, fill the memory or show the password.
 """
 import contextlib
+import itertools
 import os
 import socket
 import struct
@@ -23,10 +24,10 @@ UNAVAILABLE, TIMED_OUT = 69, 75
 
 class Relay:
     """`twist` is given what a client sends; what it returns is sent back in the place of an answer, piece by piece. None:
-    the server answers. `twisted` counts those."""
+    the server answers. `twisted` counts those, and `sent` the bytes of their pieces."""
 
     def __init__(self, port, twist):
-        self.behind, self.twist, self.twisted = port, twist, 0
+        self.behind, self.twist, self.twisted, self.sent = port, twist, 0, 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=16)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -47,6 +48,7 @@ class Relay:
                 self.twisted += 1
                 for piece in pieces:
                     client.sendall(piece)
+                    self.sent += len(piece)
 
     def __enter__(self):
         return self
@@ -83,6 +85,7 @@ def twist_redis(command, *pieces):
     return lambda data: pieces if command in data else None
 
 
+LONG_NAME = b"$1048576\r\n" + b"x" * 1048576 + b"\r\n"
 REDIS = {
     "no list": (twist_redis(b"MATCH", b":1\r\n"), "something else than it was asked"),
     "a list of one": (twist_redis(b"MATCH", b"*1\r\n$1\r\n0\r\n"), "something else than it was asked"),
@@ -93,6 +96,8 @@ REDIS = {
                            if b"MATCH" in data else None, "too long or malformed"),
     "a line without end": (lambda data: without_end(b"+" + b"x" * 100000) if b"MATCH" in data else None,
                            "too long or malformed"),
+    "long names without end": (lambda data: itertools.chain([b"*2\r\n$1\r\n0\r\n*200000\r\n"], without_end(LONG_NAME))
+                               if b"MATCH" in data else None, "too long or malformed"),
     "no statistics": (twist_redis(b"commandstats", b":1\r\n"), None),
     "no hash of a script": (twist_redis(b"\r\nLOAD\r\n", b":1\r\n"), "something else than it was asked"),
 }
@@ -113,6 +118,7 @@ def the_plain_client_of_redis_leaves_a_server_that_lies():
             equal((name, code), (name, code if why and code in (UNAVAILABLE, TIMED_OUT) else 0))
             contains(program.said(), why or "")
             true(relay.twisted > 0 or name == "no statistics", f"{name}: nothing was twisted")
+            true(relay.sent < 64 << 20, f"{name}: it took {relay.sent >> 20} MiB in")  # 16, and what the kernel keeps
 
 
 @case

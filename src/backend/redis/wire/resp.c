@@ -3,9 +3,10 @@
  * reply may cost, and the sentences for error replies; must not know what is said.
  *
  * hiredis allocates an array as soon as its length is announced. So the arrays of a reply are
- * counted before they are made, all levels of it together. And it looks for the end of a line from
- * its beginning each time that bytes have come. So a line must end soon; the length that a string
- * announces before its bytes is a line, too.
+ * counted before they are made, all levels of it together. The bytes of a reply are counted as they
+ * come, because hiredis keeps the parts that it has parsed. And hiredis looks for the end of a line
+ * from its beginning each time that bytes have come. So a line must end soon; the length that a
+ * string announces before its bytes is a line, too.
  */
 #include "backend/redis/wire/resp.h"
 
@@ -134,6 +135,7 @@ struct sb_redis_reader {
     redisReplyObjectFunctions functions;
     void *(*create_array)(const redisReadTask *task, element_count count); /* hiredis' own */
     size_t parts; /* announced so far, of the reply that is being read */
+    size_t bytes; /* of that reply and what follows it, whether hiredis has taken them in or not */
 };
 
 static void *create_array(const redisReadTask *task, element_count count)
@@ -176,6 +178,7 @@ void sb_redis_reader_free(struct sb_redis_reader *r)
 
 bool sb_redis_reader_feed(struct sb_redis_reader *r, const char *bytes, size_t length)
 {
+    r->bytes += length;
     return redisReaderFeed(r->reader, bytes, length) == REDIS_OK;
 }
 
@@ -194,13 +197,15 @@ enum sb_redis_reader_verdict sb_redis_reader_next(struct sb_redis_reader *r, red
     if (redisReaderGetReply(r->reader, &reply) != REDIS_OK)
         return SB_REDIS_READER_NONSENSE;
     left = reader->len - reader->pos;
-    if (reply == NULL &&
-        (left > LENGTH_MAX || (left > LINE_MAX_BYTES &&
-                               memchr(reader->buf + reader->pos, '\n', LINE_MAX_BYTES) == NULL)))
-        return SB_REDIS_READER_TOO_LONG;
-    if (reply == NULL)
-        return SB_REDIS_READER_MORE;
+    SB_CHECK(left <= r->bytes, "what is left is part of what was counted");
+    if (reply == NULL) {
+        bool endless_line = left > LINE_MAX_BYTES &&
+                            memchr(reader->buf + reader->pos, '\n', LINE_MAX_BYTES) == NULL;
+        return endless_line || r->bytes > LENGTH_MAX ? SB_REDIS_READER_TOO_LONG
+                                                     : SB_REDIS_READER_MORE;
+    }
     r->parts = 0;
+    r->bytes = left;
     *ret_reply = reply;
     return SB_REDIS_READER_REPLY;
 }
