@@ -21,7 +21,9 @@ static void read_config(const char *text, size_t size)
     int code = simba_config_parse(text, size, NAME, &url, &error);
 
     if (code != SIMBA_OK) {
-        fuzz_demand(url == NULL && code == SIMBA_ECONFIG, "a refusal leaves nothing behind");
+        fuzz_demand(url == NULL, "a refusal leaves nothing behind");
+        fuzz_demand(code == SIMBA_ECONFIG || code == SIMBA_EDISABLED,
+                    "a file is wrong or switched off");
         fuzz_demand(strncmp(error.text, NAME, strlen(NAME)) == 0, "a refusal names the file");
         return;
     }
