@@ -338,14 +338,21 @@ bool cli_child_leaves_others(const struct cli_child *child)
     return child->adopts && cli_orphans_await(&known, LINGER_MS);
 }
 
-bool cli_child_sweep(const struct cli_child *child)
+static bool lease_lasts(const void *user)
+{
+    const struct cli_lease *lease = user;
+
+    return lease->deadline_ms(lease->user) > simba_now_ms();
+}
+
+bool cli_child_sweep(const struct cli_child *child, const struct cli_lease *lease)
 {
     struct cli_known_children known = known_children(child);
 
     SB_CHECK(child->pid > 1, "a signal goes to the group of the command alone");
     cli_proc_use_reserve();
     kill(-child->pid, SIGKILL);
-    return child->adopts && cli_orphans_kill(&known);
+    return child->adopts && cli_orphans_kill(&known, lease_lasts, lease);
 }
 
 bool cli_child_leaves_unlisted(const struct cli_child *child)

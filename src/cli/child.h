@@ -77,9 +77,11 @@ bool cli_child_kill(const struct cli_child *child);
 /* Whether a child that has ended left processes running that do not end soon by themselves. */
 bool cli_child_leaves_others(const struct cli_child *child);
 
-/* Before the child is collected: kills all that it left running. Returns whether some could not be
- * killed. */
-bool cli_child_sweep(const struct cli_child *child);
+struct cli_lease;
+
+/* Before the child is collected: kills all that it left running, and goes on while the lease lasts.
+ * Returns whether some could not be killed. */
+bool cli_child_sweep(const struct cli_child *child, const struct cli_lease *lease);
 
 /* After it was collected: whether it left processes running that the sweep could not find, because
  * there is no /proc. */

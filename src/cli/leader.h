@@ -36,9 +36,9 @@ struct cli_plan {
     "  that of COMMAND where it does not run again\n"                                              \
     "  64  the command line is wrong              77   the store refused the credentials\n"        \
     "  69  the store is unreachable at the start  78   a URL, name or timing is invalid\n"         \
-    "  70  lost during --hold-at-least            126  COMMAND cannot be executed\n"               \
-    "  71  out of memory, processes or            127  COMMAND was not found\n"                    \
-    "      descriptors"
+    "  70  lost during --hold-at-least, or what   126  COMMAND cannot be executed\n"               \
+    "      COMMAND left cannot be killed          127  COMMAND was not found\n"                    \
+    "  71  out of memory, processes or descriptors"
 
 /* Competes for the mutex of the job until a signal tells it to end or the plan does. Returns the
  * exit code. */

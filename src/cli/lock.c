@@ -432,6 +432,7 @@ static const char details[] =
     "a job that takes too long, with SIGTERM and SIGKILL as above. Under systemd (Type=notify)\n"
     "simba is ready when COMMAND starts.\n"
     "What runs as another user cannot be killed: write 'sudo simba lock', not '-- sudo COMMAND'.\n"
+    "If such a process is left, simba does not release the mutex, and exits with 70.\n"
     "\n"
     "Examples:\n"
     "  simba lock backup -- ./backup.sh --full\n"

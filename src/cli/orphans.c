@@ -241,22 +241,21 @@ static bool read_state(pid_t pid, struct state *state)
 }
 
 /* Whether any thread of it runs, or may run: its state cannot be read for want of descriptors or
- * memory. With `parent` only where it is a child of that process; 0: any. A process whose first
- * thread has ended before the others is marked dead, but has more than one thread. */
-static bool is_running(pid_t pid, pid_t parent)
+ * memory. A process whose first thread has ended before the others is marked dead, but has more
+ * than one thread. */
+static bool is_running(pid_t pid, struct state *state)
 {
-    struct state state;
-
-    if (!read_state(pid, &state))
-        return is_shortage();
-    bool dead = (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;
-    return !dead && (parent == 0 || state.parent == parent);
+    if (read_state(pid, state))
+        return (state->letter != 'Z' && state->letter != 'X') || state->threads > 1;
+    *state = (struct state){0, 0, 0};
+    return is_shortage();
 }
 
 #define SCAN_INTERVAL_MS 2
 #define REAP_MS 20
 #define EARLIER_MAX 512
 #define TREE_MAX 32768 /* killed in one go; the rest in the next one */
+#define STOP_SCANS 64  /* at most, before what was found is killed */
 
 /* ---- Children that were there before --------------------------------------------------------- */
 
@@ -286,8 +285,9 @@ struct search {
 static bool find_member(int pid, void *user)
 {
     struct search *search = user;
+    struct state state;
 
-    search->lives = getpgid(pid) == search->group && is_running(pid, 0);
+    search->lives = getpgid(pid) == search->group && is_running(pid, &state);
     return !search->lives;
 }
 
@@ -340,39 +340,75 @@ static struct {
 struct branch {
     pid_t parent;
     pid_t spared;
+    bool signals_groups;
+    pid_t stopped_group; /* the last one */
     size_t listed;
+    size_t moving; /* those that were not stopped yet, and can be */
 };
 
-static bool add_living(int pid, void *user)
+/* A process cannot join a session. So all members of a session that is not ours descend from the
+ * command, and the kernel stops a group at once: no fork escapes. A first process of a container,
+ * and one that had children before, may also inherit processes from sessions of strangers. */
+static void stop(pid_t pid, struct branch *branch)
+{
+    pid_t group = branch->signals_groups && getsid(pid) != getsid(0) ? getpgid(pid) : 0;
+
+    if (group > 1 && group != branch->stopped_group)
+        kill(-group, SIGSTOP);
+    branch->stopped_group = group;
+    branch->moving += kill(pid, SIGSTOP) == 0;
+}
+
+static bool stop_living(int pid, void *user)
 {
     struct branch *branch = user;
+    struct state state;
 
     if (pid == branch->spared || is_earlier(pid))
         return true;
     branch->listed++;
     SB_CHECK(tree.count < TREE_MAX, "a process is added where there is room");
-    if (is_running(pid, branch->parent))
-        tree.pids[tree.count++] = pid;
+    if (!is_running(pid, &state) || (state.parent != branch->parent && state.letter != 0))
+        return true;
+    if (state.letter != 'T')
+        stop(pid, branch);
+    tree.pids[tree.count++] = pid;
     return tree.count < TREE_MAX;
 }
 
-/* A stopped process starts no other and collects none, so the numbers stay theirs. The youngest
+/* One scan. A stopped process starts no other and collects none, so the numbers stay theirs. */
+static struct cli_tree_scan stop_tree(pid_t root, struct branch *branch)
+{
+    struct cli_tree_scan scan = {0};
+
+    tree.count = 0;
+    branch->parent = root;
+    branch->stopped_group = 0;
+    branch->listed = 0;
+    branch->moving = 0;
+    scan.failed = !each_child(root, stop_living, branch);
+    scan.listed = branch->listed;
+    for (size_t i = 0; i < tree.count && tree.count < TREE_MAX; i++) {
+        branch->parent = tree.pids[i];
+        scan.failed |= !each_child(branch->parent, stop_living, branch);
+    }
+    return scan;
+}
+
+/* All are stopped before the first is killed: the dead would make room for what the others start.
+ * Processes that continue each other are killed after STOP_SCANS all the same. The youngest
  * generation dies first: the kernel continues stopped processes when they lose the last relative
  * outside of their group. */
 struct cli_tree_scan cli_orphans_kill_tree(pid_t root, pid_t spared)
 {
-    struct branch branch = {.parent = root, .spared = spared, .listed = 0};
-    struct cli_tree_scan scan = {0};
+    struct branch branch = {.spared = spared, .signals_groups = earlier.count == 0 && root != 1};
+    struct cli_tree_scan scan;
+    int scans = 0;
 
     SB_CHECK(root > 0, "the tree below one process is killed");
-    tree.count = 0;
-    scan.failed = !each_child(root, add_living, &branch);
-    scan.listed = branch.listed;
-    for (size_t i = 0; i < tree.count && tree.count < TREE_MAX; i++) {
-        branch.parent = tree.pids[i];
-        kill(branch.parent, SIGSTOP);
-        scan.failed |= !each_child(branch.parent, add_living, &branch);
-    }
+    do
+        scan = stop_tree(root, &branch);
+    while (branch.moving > 0 && !scan.failed && tree.count < TREE_MAX && ++scans < STOP_SCANS);
     for (size_t i = tree.count; i > 0; i--)
         scan.alive += kill(tree.pids[i - 1], SIGKILL) == 0 || errno != EPERM;
     return scan;
@@ -472,21 +508,22 @@ static struct scan kill_all(const struct cli_known_children *known)
 
 /* A killed process may leave orphans of its own, which the next scan finds. While scans fail, some
  * may run, and the mutex stays with this process. */
-bool cli_orphans_kill(const struct cli_known_children *known)
+bool cli_orphans_kill(const struct cli_known_children *known, cli_orphans_insist *insists,
+                      const void *user)
 {
-    int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
     struct scan scan = kill_all(known);
+    int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
 
     if (scan.failed)
         cli_message(
             "warning: what the command has left running cannot be listed for want of descriptors "
             "or memory: trying again");
     while (scan.failed || (scan.found > scan.not_permitted && simba_now_ms() < until_ms)) {
-        if (scan.failed)
-            until_ms = simba_now_ms() + CLI_PATIENCE_MS;
         if (scan.failed || scan.alive > 0)
             pause_briefly();
         scan = kill_all(known);
+        if (scan.failed || insists(user))
+            until_ms = simba_now_ms() + CLI_PATIENCE_MS;
     }
     return scan.found > 0;
 }

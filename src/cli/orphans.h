@@ -44,8 +44,8 @@ struct cli_tree_scan {
 };
 
 /* Kills all processes below a process, in all generations, but `spared` and those that
- * cli_orphans_adopt remembers. It stops them first, so that they cannot start others meanwhile.
- * Processes of another user are left. Async-signal-safe. */
+ * cli_orphans_adopt remembers. It stops all of them first, so that they cannot start others
+ * meanwhile. Processes of another user are left. Async-signal-safe. */
 struct cli_tree_scan cli_orphans_kill_tree(pid_t root, pid_t spared);
 
 /* Whether a process of the group runs, or may run because the group cannot be scanned. A process
@@ -68,8 +68,13 @@ bool cli_orphans_await(const struct cli_known_children *known, int64_t limit_ms)
  * collected. */
 bool cli_orphans_await_unlisted(int64_t limit_ms);
 
-/* Kills and collects until none is left that this process may kill. While scans fail for want of
- * descriptors or memory it goes on without a limit. Returns whether some are left. */
-bool cli_orphans_kill(const struct cli_known_children *known);
+/* Whether it is worth while to go on: the lease lasts. */
+typedef bool cli_orphans_insist(const void *user);
+
+/* Kills and collects until none is left that this process may kill. It gives up a second after
+ * `insists` was true for the last time. While scans fail for want of descriptors or memory it goes
+ * on without a limit. Returns whether some are left. */
+bool cli_orphans_kill(const struct cli_known_children *known, cli_orphans_insist *insists,
+                      const void *user);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "cli/background.h"
 #include "cli/cli.h"
 #include "cli/events.h"
 
@@ -226,16 +227,21 @@ static void pass_signals(struct supervision *supervision)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Before the child is collected: until then no other group can get the id of its group. */
+/* Before the child is collected: until then no other group can get the id of its group. A mutex
+ * under which processes may still work is not released: its lease runs out. */
 static void end_the_rest(struct supervision *supervision)
 {
-    const char *mutex = supervision->run->lease.mutex;
+    const struct cli_lease *lease = &supervision->run->lease;
 
     if (supervision->outcome.how == CLI_ENDED && cli_child_leaves_others(&supervision->child))
         cli_message("the command has left processes running: killing them");
-    if (cli_child_sweep(&supervision->child))
-        cli_message("processes of the command cannot be killed: they may go on without '%s'",
-                    mutex);
+    if (!cli_child_sweep(&supervision->child, lease))
+        return;
+    cli_message("processes of the command cannot be killed: '%s' is not given back and is free "
+                "when its lease ends; they may go on without it",
+                lease->mutex);
+    cli_child_collect(&supervision->child);
+    cli_background_leave(CLI_EXIT_LOST);
 }
 
 /* What is printed once holds for all runs of this process. */
@@ -340,7 +346,7 @@ static void supervise(struct supervision *supervision)
          * not be continued. */
         check_time(supervision);
         if (supervision->phase == PHASE_UNKILLABLE) {
-            cli_child_sweep(&supervision->child);
+            cli_child_sweep(&supervision->child, &supervision->run->lease);
             cli_child_abandon(&supervision->child);
             supervision->outcome.status = CLI_EXIT_LOST;
             return;
