@@ -64,8 +64,8 @@ tsan: ## all tests under the thread sanitizer
 	@$(if $(SUITES),,$(MESON) compile -C build-tsan)
 	@scripts/run-tests build-tsan --timeout-multiplier 5 $(SUITES)
 
-valgrind: all ## the core and api tests under valgrind
-	@scripts/run-tests $(BUILD) --timeout-multiplier 20 --suite core --suite api \
+valgrind: all ## the base, core, runtime and api tests under valgrind
+	@scripts/run-tests $(BUILD) --timeout-multiplier 20 --suite base --suite core --suite runtime --suite api \
 	    --wrapper 'valgrind --quiet --error-exitcode=99 --leak-check=full --child-silent-after-fork=yes'
 
 build-coverage/build.ninja:
