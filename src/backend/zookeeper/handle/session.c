@@ -45,7 +45,7 @@ static void start_timer(struct sb_zk_session *s, int64_t delay_ms)
     uv_timer_start(&s->timer, on_timer, (uint64_t)(delay_ms > 1 ? delay_ms : 1), 0);
 }
 
-static int64_t retry_delay(struct sb_zk_session *s)
+static int64_t next_backoff(struct sb_zk_session *s)
 {
     return sb_random_backoff(&s->random, RETRY_MIN_MS, RETRY_MAX_MS, ++s->failures);
 }
@@ -79,7 +79,7 @@ static void on_handle_closed(struct sb_zk_handle *handle)
     if (s->closing && s->handles == 0 && s->timer.data == NULL)
         finish_close(s);
     else if (!s->closing && replaced && s->failures > 0)
-        start_timer(s, retry_delay(s));
+        start_timer(s, next_backoff(s));
     else if (!s->closing && replaced)
         start_handle(s);
 }
@@ -156,7 +156,7 @@ static void end_session(struct sb_zk_session *s)
     drop_handle(s);
     memset(&s->id, 0, sizeof s->id);
     s->number++;
-    start_timer(s, retry_delay(s));
+    start_timer(s, next_backoff(s));
     if (had_one)
         s->tell(s->user, SB_ZK_OVER);
 }
@@ -191,7 +191,7 @@ static void on_handle_changed(struct sb_zk_handle *handle)
     s->drops = drops;
     if (failure != 0) {
         drop_handle(s);
-        start_timer(s, retry_delay(s));
+        start_timer(s, next_backoff(s));
     } else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
         end_session(s);
     } else if (state == ZOO_CONNECTED_STATE && !s->up) {
@@ -250,7 +250,7 @@ static void start_handle(struct sb_zk_session *s)
     SB_CHECK(s->handle == NULL, "a session has one handle at a time");
     s->handle = create_handle(s);
     if (s->handle == NULL) {
-        start_timer(s, retry_delay(s));
+        start_timer(s, next_backoff(s));
         return;
     }
     s->handles++;
