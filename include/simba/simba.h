@@ -3,11 +3,11 @@
  *
  * Contenders compete for a named mutex. The store grants the winner, the owner, a lease:
  *
- *     acquired_at              ttl_at                       transition_at
- *        |------ ttl: exclusive ---|-- transition: only the owner may renew --|  others may acquire
+ *     acquired_at           ttl_at                               transition_at
+ *        |-- ttl: no renewal --|-- transition: only the owner may renew --|  others may acquire
  *
- * The owner renews its lease, releases it, or loses it. An owner that cannot renew stops believing
- * that it owns, by its own clock, before another contender can own.
+ * The owner renews its lease at ttl_at, releases it, or loses it. An owner that cannot renew stops
+ * believing that it owns, by its own clock, before another contender can own.
  *
  * What to use
  *  - A locker to hold a mutex while a thread works: acquire, work, release.

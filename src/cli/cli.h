@@ -19,7 +19,7 @@ enum cli_exit {
     CLI_EXIT_FAILED = 1,       /* the answer is no: a case of the kit failed */
     CLI_EXIT_USAGE = 64,       /* the command line is wrong */
     CLI_EXIT_UNAVAILABLE = 69, /* the store cannot be reached or cannot serve */
-    CLI_EXIT_LOST = 70,        /* the lease was lost and the child was stopped */
+    CLI_EXIT_LOST = 70,        /* the lease was lost, or the mutex was gone at its release */
     CLI_EXIT_SYSTEM = 71,      /* the system refused: no memory, no process, no descriptor */
     CLI_EXIT_OUTPUT = 74,      /* standard output cannot be written */
     CLI_EXIT_CONTENDED = 75,   /* not acquired: held by another, or the wait ran out */

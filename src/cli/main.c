@@ -92,7 +92,7 @@ static const struct cli_option global_options[] = {
     {'u', "url", "URL", "the store, such as sqlite:/var/lib/jobs.db (SIMBA_URL)",
      CLI_CALL(set_url)},
     {'c', "config", "FILE", "the file that names the store (SIMBA_CONFIG)", CLI_CALL(set_config)},
-    {0, "ttl", "DURATION", "the exclusive part of a lease (SIMBA_TTL; 10s)",
+    {0, "ttl", "DURATION", "the first part of a lease, before the owner renews\n(SIMBA_TTL; 10s)",
      CLI_DURATION(struct cli, ttl_ms)},
     {0, "transition", "DURATION",
      "the time to renew after the ttl, before others can acquire\n(SIMBA_TRANSITION; 6s)",

@@ -319,11 +319,9 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Shows who owns the mutexes NAME, or all mutexes on the store: the owner, the time left of "
-    "the\n"
-    "exclusive part of its lease (TTL) and of all of it (TRANSITION), the fencing token of its "
-    "term\n"
-    "and how many contenders wait. A dash stands for what the store does not know. A mutex is "
+    "Shows who owns the mutexes NAME, or all mutexes on the store: the owner, the time until it\n"
+    "renews (TTL) and until its lease ends (TRANSITION), the fencing token of its term and how\n"
+    "many contenders wait. A dash stands for what the store does not know. A mutex is "
     "free,\n"
     "held, or in transition: not renewed yet, but nobody else may have it. Those that are free\n"
     "come last; SQL stores and Redis remember every name that was ever used. --held leaves them "

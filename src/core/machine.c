@@ -4,8 +4,8 @@
  * memory.
  *
  * Every step has the same shape: a belief that has run out ends first, then the event is taken in,
- * then the next request is planned, then the deadline is named. So no order of events can stretch a
- * belief, and no event has to think of requests.
+ * then the next request is planned, then the next tick is named. So no order of events can stretch
+ * a belief, and no event has to think of requests.
  *
  *     RUNNING, not held   ACQUIRE when due and no callback of a term is owed; READ if it follows
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
@@ -240,6 +240,7 @@ static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
         send_request(m, op, now_ms, step);
 }
 
+/* The next tick: when the machine must be stepped, even if nothing happens. */
 static int64_t deadline(const struct sb_machine *m)
 {
     int64_t at_ms = SIMBA_INFINITE;

@@ -7,8 +7,8 @@
  * Duties of the driver
  *  1. Step the machine with every event, one at a time, times never going back.
  *  2. After each step: send the request, deliver the notification, end the stop, in that order, as
- *     far as the step asks for them; and step it with SB_EVENT_TICK when step->deadline_ms has
- *     come.
+ *     far as the step asks for them; and step it with SB_EVENT_TICK at step->deadline_ms, the
+ *     next tick.
  *  3. Answer every request exactly once with SB_EVENT_REPLY, with the generation, the fence and the
  *     sending time that it had. The sending time is taken before the request leaves.
  *  4. Deliver the changes and renewals in order, and report each with SB_EVENT_RETURNED when its
@@ -97,7 +97,7 @@ struct sb_step {
     /* SIMBA_OK, or why something may be left on the store; SIMBA_ELOST: the term that the stop
      * ended was gone before it was given back */
     int stop_code;
-    int64_t deadline_ms; /* SIMBA_INFINITE: none */
+    int64_t deadline_ms; /* the next tick, not the end of the belief; SIMBA_INFINITE: none */
 };
 
 /* What the store is believed to have of mine. */
@@ -161,7 +161,7 @@ int sb_machine_step(struct sb_machine *machine, const struct sb_event *event, st
  * instant, whether or not anything steps the machine. */
 int64_t sb_machine_belief_ms(const struct sb_machine *machine);
 
-/* The end of the exclusive part of a belief; 0: none. */
+/* When the ttl of the term that is believed in ends; 0: none. */
 int64_t sb_machine_ttl_ms(const struct sb_machine *machine);
 
 /* The token of the term that is believed in; 0: none. */

@@ -1,5 +1,7 @@
 /*
- * period.c - the contend period: how long owner and contender wait before they try again.
+ * period.c - the contend period: how long a contender waits before it tries again; the drift
+ * margin. The delay of an owner is for callers of simba.h only: the machine renews at ttl_at itself
+ * (win and renew in machine_reply.c).
  *
  *     now        ttl_at            transition_at
  *      |--- owner ---|                   |

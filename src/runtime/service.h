@@ -1,8 +1,9 @@
 /*
  * service.h - runs one machine: a contender's or an observer's.
  *
- * It feeds the machine events with the time, sends its requests, keeps its deadline, delivers its
- * notifications on a strand of the dispatcher, and shows to all threads what it believes.
+ * It feeds the machine events with the time, sends its requests, ticks when it asks for it,
+ * delivers its notifications on a strand of the dispatcher, and shows to all threads what it
+ * believes.
  */
 #ifndef SB_RUNTIME_SERVICE_H
 #define SB_RUNTIME_SERVICE_H
