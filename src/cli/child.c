@@ -45,7 +45,7 @@ static bool is_alone(void)
 {
     size_t members = 0;
 
-    return cli_proc_each("/proc", count_member, &members) && members == 1;
+    return cli_proc_is_ours() && cli_proc_each("/proc", count_member, &members) && members == 1;
 }
 
 /* A script is in the group of its commands. When output and errors of this process go to the

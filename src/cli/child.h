@@ -84,7 +84,7 @@ struct cli_lease;
 bool cli_child_sweep(const struct cli_child *child, const struct cli_lease *lease);
 
 /* After it was collected: whether it left processes running that the sweep could not find, because
- * there is no /proc. */
+ * there is no /proc of this pid namespace. */
 bool cli_child_leaves_unlisted(const struct cli_child *child);
 
 enum cli_child_event {

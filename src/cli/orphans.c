@@ -54,6 +54,17 @@ bool cli_proc_each(const char *folder, cli_proc_visit *visit, void *user)
 
 #define PATH_BYTES 64
 #define DIGITS_MAX 10
+
+bool cli_proc_is_ours(void)
+{
+    char self[DIGITS_MAX + 1] = "";
+
+    if (readlink("/proc/self", self, sizeof self - 1) < 0)
+        return false;
+    errno = ENOENT;
+    return number_of(self) == getpid();
+}
+
 #define PAGE_BYTES 4096 /* the kernel tells of no more children at once */
 #define STAT_BYTES 512  /* up to the number of threads */
 #define RESERVE 3       /* the folder of the threads, a list of children, the state of one */
@@ -180,6 +191,8 @@ static bool each_child(pid_t parent, cli_proc_visit *visit, void *user)
     struct listing listing = {parent, visit, user, false};
     char path[PATH_BYTES];
 
+    if (!cli_proc_is_ours())
+        return !is_shortage();
     append_text(append_process(path, parent), "/task");
     bool read = cli_proc_each(path, list_of_thread, &listing) || !is_shortage();
     return read && !listing.failed;
@@ -190,7 +203,7 @@ bool cli_proc_lists_children(void)
     char path[PATH_BYTES];
 
     write_children_path(path, getpid(), getpid());
-    return access(path, R_OK) == 0;
+    return cli_proc_is_ours() && access(path, R_OK) == 0;
 }
 
 /* ---- State ----------------------------------------------------------------------------------- */
@@ -295,6 +308,8 @@ bool cli_orphans_group_lives(pid_t group)
 {
     struct search search = {group, false};
 
+    if (!cli_proc_is_ours())
+        return kill(-group, 0) == 0 || errno == EPERM;
     bool failed = !cli_proc_each("/proc", find_member, &search) && errno != ENOENT;
     return search.lives || failed;
 }

@@ -22,12 +22,17 @@ typedef bool cli_proc_visit(int number, void *user);
  * Returns false where the folder cannot be read. Async-signal-safe where visit is. */
 bool cli_proc_each(const char *folder, cli_proc_visit *visit, void *user);
 
+/* Whether the numbers in /proc are those of this process's pid namespace. After `unshare --pid`
+ * without --mount-proc they are not: signals to them would reach strangers. False also without
+ * /proc, with errno. */
+bool cli_proc_is_ours(void);
+
 /* Keeps the descriptors that a scan of the children needs, and gives them back for it: so a program
  * that has used up all others can still scan. Returns false, with errno, when there are too few. */
 bool cli_proc_reserve(void);
 void cli_proc_use_reserve(void);
 
-/* Whether the kernel lists the children of this process: not without /proc. */
+/* Whether the kernel lists the children of this process: not without a /proc that is ours. */
 bool cli_proc_lists_children(void);
 
 /* ---- Orphans --------------------------------------------------------------------------------- */
@@ -49,7 +54,8 @@ struct cli_tree_scan {
 struct cli_tree_scan cli_orphans_kill_tree(pid_t root, pid_t spared);
 
 /* Whether a process of the group runs, or may run because the group cannot be scanned. A process
- * that has ended and was not collected does not run. Async-signal-safe. */
+ * that has ended and was not collected does not run, but without a /proc that is ours it counts.
+ * Async-signal-safe. */
 bool cli_orphans_group_lives(pid_t group);
 
 /* The children that are no orphans. */

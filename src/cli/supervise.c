@@ -227,8 +227,16 @@ static void pass_signals(struct supervision *supervision)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Before the child is collected: until then no other group can get the id of its group. A mutex
- * under which processes may still work is not released: its lease runs out. */
+/* A mutex under which processes may still work is not released: its lease runs out. */
+static void leave_unreleased(const struct supervision *supervision, const char *why)
+{
+    cli_message("processes of the command %s: '%s' is not given back and is free when its lease "
+                "ends; they may go on without it",
+                why, supervision->run->lease.mutex);
+    cli_background_leave(CLI_EXIT_LOST);
+}
+
+/* Before the child is collected: until then no other group can get the id of its group. */
 static void end_the_rest(struct supervision *supervision)
 {
     const struct cli_lease *lease = &supervision->run->lease;
@@ -237,24 +245,8 @@ static void end_the_rest(struct supervision *supervision)
         cli_message("the command has left processes running: killing them");
     if (!cli_child_sweep(&supervision->child, lease))
         return;
-    cli_message("processes of the command cannot be killed: '%s' is not given back and is free "
-                "when its lease ends; they may go on without it",
-                lease->mutex);
     cli_child_collect(&supervision->child);
-    cli_background_leave(CLI_EXIT_LOST);
-}
-
-/* What is printed once holds for all runs of this process. */
-static void warn_of_unlisted(const struct supervision *supervision)
-{
-    static bool warned;
-
-    if (!warned)
-        cli_message(
-            "warning: processes that the command has left cannot be found without /proc: they "
-            "may go on without '%s'",
-            supervision->run->lease.mutex);
-    warned = true;
+    leave_unreleased(supervision, "cannot be killed");
 }
 
 static void conclude(struct supervision *supervision)
@@ -272,7 +264,7 @@ static void conclude(struct supervision *supervision)
         end_the_rest(supervision);
     outcome->status = cli_child_collect(&supervision->child);
     if (sweeps && cli_child_leaves_unlisted(&supervision->child))
-        warn_of_unlisted(supervision);
+        leave_unreleased(supervision, "cannot be found without a /proc of their pid namespace");
     if (outcome->how == CLI_ENDED_LOST)
         outcome->status = CLI_EXIT_LOST;
     else if (outcome->how == CLI_ENDED_OVERDUE)

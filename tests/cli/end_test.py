@@ -178,30 +178,21 @@ LEAVES = ("setsid bash -c '>left; until [ -e go ]; do sleep 0.01; done' >/dev/nu
 
 
 @case
-def what_cannot_be_found_without_proc_is_told_of():
+def under_what_cannot_be_found_without_proc_the_mutex_is_not_given_back():
     if not Redis.exists():
         return
     server = Redis()
     try:
-        for script, told in ((LEAVES, 1), ("sleep 0.01 & ", 0)):
-            done = run_without_proc(server.url, "lock", "m", "--", "bash", "-c", script + "exit 3")
+        for verb in (["lock"], ["lead", "--restart", "never"], ["schedule", "--every", "10ms"]):
+            done = run_without_proc(server.url, *verb, f"m-{verb[0]}", "--", "bash", "-c", LEAVES + "exit 3")
             if done is not None:
-                equal((done.returncode, done.stderr.count("cannot be found without /proc")), (3, told))
-    finally:
-        write("go", "")
-        server.stop()
-
-
-@case
-def what_cannot_be_found_without_proc_is_told_of_once_in_all_runs():
-    if not Redis.exists():
-        return
-    server = Redis()
-    try:
-        done = run_without_proc(server.url, "schedule", "m", "--every", "10ms", "--", "bash", "-c",
-                                LEAVES + "echo >>runs; [ $(wc -l <runs) -lt 3 ] || kill $PPID")
+                equal((verb, done.returncode), (verb, 70))
+                contains(done.stderr, "cannot be found without a /proc")
+                equal(run("-u", server.url, "lock", "-n", f"m-{verb[0]}", "true").code, 75)
+                os.remove("left")
+        done = run_without_proc(server.url, "lock", "m", "--", "bash", "-c", "sleep 0.01 & exit 3")
         if done is not None:
-            equal((done.returncode, done.stderr.count("cannot be found without /proc")), (0, 1))
+            equal((done.returncode, done.stderr), (3, ""))
     finally:
         write("go", "")
         server.stop()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Commands of `simba lock` that leave processes behind which cannot be killed, or not soon: the mutex is not released under
-them, and the exit code tells.
+them, and the exit code tells. So it is where /proc does not show them, and its numbers are those of strangers.
 
     commands_test.py ESCAPE
 
@@ -79,6 +79,52 @@ def a_process_that_may_not_be_killed_is_not_passed_over():
         os.kill(escaped, signal.SIGKILL)
         wait_until(is_free, "on SQLite the end of the process frees it")
         os.remove("escaped")
+
+
+# ---- A /proc of another pid namespace -------------------------------------------------------------
+
+
+def run_in_own_pids(*arguments):
+    """The command is process 1 of a pid namespace. Without --mount-proc among the arguments /proc shows the outer one."""
+    if shutil.which("unshare") is None:
+        raise Skipped("there is no unshare here")
+    own = ["unshare", "--pid", "--fork", *(["--map-root-user"] if os.getuid() != 0 else [])]
+    done = subprocess.run([*own, *arguments], check=False, capture_output=True, text=True, timeout=60)
+    if "unshare:" in done.stderr:
+        raise Skipped("pid namespaces are not allowed here: " + done.stderr.strip())
+    if "LeakSanitizer has encountered" in done.stderr:
+        raise Skipped("the sanitizer needs a /proc of its own")
+    return done
+
+
+@case
+def what_a_proc_of_another_pid_namespace_does_not_show_keeps_the_mutex():
+    os.environ["SIMBA_URL"] = url(ttl="60s", transition="60s")
+    script = '"$0" lock m -- bash -c "$1"; echo $?; kill -0 $(cat escaped) && echo lives; "$0" lock -n m true; echo $?'
+    done = run_in_own_pids("bash", "-c", script, PROGRAM, LEAVE)
+    equal(done.stdout.split(), ["70", "lives", "75"])
+    contains(done.stderr, "cannot be found without a /proc of their pid namespace")
+
+
+@case
+def a_command_that_leaves_nothing_ends_as_ever_under_a_proc_of_another_pid_namespace():
+    script = '"$0" lock m -- sh -c "sleep 0.01 & exit 3"; echo $?; "$0" lock -n m true; echo $?'
+    done = run_in_own_pids("bash", "-c", script, PROGRAM)
+    equal((done.stdout.split(), done.stderr), (["3", "0"], ""))
+
+
+@case
+def numbers_of_another_pid_namespace_are_not_killed():
+    """`simba` is process 2 of the inner namespace. Process 2 of the outer one, which /proc shows, has children with the
+    numbers of the strangers."""
+    outer = """bash -c 'for i in {1..60}; do sleep 100 & done; echo >started; wait' &
+               read <started; exec unshare --pid --fork bash -c "$1" "$0" """
+    inner = """"$0" lock m -- bash -c 'echo >ready; read <go' &
+               read <ready; for i in {1..20}; do sleep 100 & done; echo >go; wait %1; echo $?; jobs -r | wc -l"""
+    for name in ("started", "ready", "go"):
+        os.mkfifo(name)
+    done = run_in_own_pids("--mount-proc", "bash", "-c", outer, PROGRAM, inner)
+    equal((done.stdout.split(), done.stderr), (["0", "20"], ""))
 
 
 if __name__ == "__main__":
