@@ -10,9 +10,13 @@
 
 #include <simba/simba.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
+#include <uv.h>
 
 #define LEASE "ttl=1s&transition=15s&jitter=0ms..50ms&connect-timeout=1s"
 #define LEASE_MS 16000
@@ -293,6 +297,32 @@ static void a_wait_that_the_loop_is_in_ends_in_time_too(void **state)
         wait_ms = time_of_first(time_of_short_wait);
     assert_in_range(cancel_ms, 0, LOOP_LATE_MS);
     assert_in_range(wait_ms, 50, 50 + LOOP_LATE_MS);
+}
+
+/* The timer stands for the socket of a server that sends a byte every 50 ms. */
+static void bytes_of_a_slow_answer_do_not_make_the_wait_of_a_busy_loop_longer(void **state)
+{
+    struct itimerspec often = {{.tv_nsec = 50000000}, {.tv_nsec = 50000000}};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    int64_t began_ms = simba_now_ms();
+    uint64_t bytes;
+    uv_loop_t loop;
+    uv_async_t task;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(uv_async_init(&loop, &task, NULL), 0);
+    uv_run(&loop, UV_RUN_NOWAIT); /* from here on the descriptor of the loop shows the task */
+    uv_async_send(&task);
+    timerfd_settime(fd, 0, &often, NULL);
+    struct sb_sql_connection connection = {.loop = &loop, .loop_until_ms = SIMBA_INFINITE};
+    while (sb_sql_wait(&connection, fd, POLLIN, began_ms + CLOSE_MS) != 0)
+        assert_int_equal(read(fd, &bytes, sizeof bytes), sizeof bytes);
+    assert_in_range(simba_now_ms() - began_ms, SB_SQL_LOOP_BUSY_MS, CLOSE_MS - 1);
+    close(fd);
+    uv_close((uv_handle_t *)&task, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 /* ---- Others go on ---------------------------------------------------------------------------- */
@@ -598,6 +628,7 @@ int main(void)
         cmocka_unit_test(a_client_closes_while_the_server_hangs),
         cmocka_unit_test(a_wait_is_cancelled_at_once_while_the_server_hangs),
         cmocka_unit_test(a_wait_that_the_loop_is_in_ends_in_time_too),
+        cmocka_unit_test(bytes_of_a_slow_answer_do_not_make_the_wait_of_a_busy_loop_longer),
         cmocka_unit_test(others_are_renewed_while_a_statement_waits_for_a_row),
         cmocka_unit_test(requests_that_come_meanwhile_follow),
         cmocka_unit_test(threads_that_wait_at_once_are_all_served),

@@ -193,7 +193,8 @@ struct sb_sql_driver {
  * SB_SQL_AT_ONCE it looks once. What is wrong with the socket shows when it is used.
  *
  * If the loop uses the connection and has something else to do, it waits for no longer than
- * SB_SQL_LOOP_BUSY_MS after that. `connection` may be NULL: then it is not the loop that waits. */
+ * SB_SQL_LOOP_BUSY_MS after that, however many waits it takes for the answer. `connection` may be
+ * NULL: then it is not the loop that waits. */
 short sb_sql_wait(struct sb_sql_connection *connection, int socket, short events,
                   int64_t deadline_ms) SB_SHARED("sql_wait");
 

@@ -32,7 +32,8 @@ short sb_sql_wait(struct sb_sql_connection *connection, int socket, short events
         if (ready > 0 && polled[0].revents != 0)
             return polled[0].revents;
         if (ready > 0) {
-            connection->loop_until_ms = now_ms + SB_SQL_LOOP_BUSY_MS;
+            connection->loop_until_ms =
+                sb_earlier(connection->loop_until_ms, now_ms + SB_SQL_LOOP_BUSY_MS);
             polled[1].fd = -1;
         } else if (left_ms == 0) {
             return 0;
