@@ -72,7 +72,7 @@ extern "C" {
 
 /* The version of all structs and functions of this header. It grows with each change of them. The
  * library refuses a backend that was built with another one. */
-#define SIMBA_BACKEND_ABI 1
+#define SIMBA_BACKEND_ABI 2
 
 struct uv_loop_s;
 
@@ -82,7 +82,8 @@ enum simba_op {
     SIMBA_OP_NONE,
     /* If there is no owner, or the lease of the owner has ended, or the owner is `id`: make `id`
      * the owner with a full lease and a new, larger revision. Otherwise change nothing but the wait
-     * queue. */
+     * queue. With `reserve_ms` a mutex that is free, but reserved for another contender, is left to
+     * that one: the answer names no owner and has `reserved_left_ms`. */
     SIMBA_OP_ACQUIRE,
     /* If the owner is `id`, its lease has not ended, and `fence` is 0 or the token of the owner's
      * term: give it a full lease again. Otherwise change nothing. A GUARD never makes an
@@ -90,9 +91,11 @@ enum simba_op {
      * (duty 11). */
     SIMBA_OP_GUARD,
     /* If the owner is `id` and the record's revision is `revision`: end its lease and wake the next
-     * waiter. With revision 0 release nothing; the answer need not name the owner. Always remove
-     * `id` from the wait queue. In a store of sessions (duty 9) that includes an entry that has
-     * come first, as long as no ACQUIRE or GUARD has told `id` that it owns. */
+     * waiter. With `reserve_ms` the mutex is reserved for that waiter, and the waiter behind it is
+     * told so. With revision 0 release nothing; the answer need not name the owner. Always remove
+     * `id` from the wait queue, and pass on what is reserved for it. In a store of sessions
+     * (duty 9) that includes an entry that has come first, as long as no ACQUIRE or GUARD has told
+     * `id` that it owns. */
     SIMBA_OP_RELEASE,
     /* Return the owner, change nothing. With an `id`: as an answer to that contender, with the
      * revision that it would release. */
@@ -116,6 +119,9 @@ struct simba_request {
     void *backend_data;         /* the backend's to use until it answers; NULL at first */
     bool asks_place;            /* ACQUIRE: `place` is wanted, where the store can tell it */
     uint64_t fence;             /* GUARD: the token of the term to renew; 0: any of this id */
+    /* ACQUIRE, RELEASE: how long a reservation lasts that it makes. 0: it makes none, and takes the
+     * mutex whomever it is reserved for. */
+    int64_t reserve_ms;
 };
 
 struct simba_reply {
@@ -134,16 +140,21 @@ struct simba_reply {
     int64_t place;        /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
     bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 (duty 11) */
     bool missed; /* RELEASE: the record was not there as named; nothing was given back (duty 13) */
+    /* ACQUIRE without an owner: > 0 where the mutex is reserved for another contender. That is a
+     * hint like a notice: who owns is decided by the record alone. */
+    int64_t reserved_left_ms;
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false                          \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0                       \
     }
 
 enum simba_notice {
     SIMBA_NOTICE_RELEASED, /* the mutex became free: waiters should try now */
-    SIMBA_NOTICE_CHANGED   /* the owner changed: observers should look */
+    SIMBA_NOTICE_CHANGED,  /* the owner changed: observers should look */
+    SIMBA_NOTICE_RESERVED  /* the mutex is reserved for the waiter before `id`: that one should try
+                              when the reservation is over */
 };
 
 /* A function to run on the loop thread. The memory is the backend's until `run` is called. */

@@ -173,8 +173,8 @@ struct simba_client_options {
     int64_t initial_delay_ms; /* default 0: from a start to the first attempt */
     int64_t jitter_min_ms;    /* default -200 ms, at least -1 s: a random delay that spreads */
     int64_t jitter_max_ms;    /* default 1 s: the attempts of waiting contenders */
-    int64_t turn_ms;          /* default 0, none: instead of the jitter, a delay for each waiter
-                                 that is ahead in the store's queue (Redis, memory) */
+    int64_t turn_ms;          /* default 5 ms: instead of the jitter, a delay for each waiter that
+                                 is ahead in the store's queue; 0: none */
     int64_t stop_timeout_ms;  /* default 10 s: how long a stop, release or close may take */
     int dispatcher_threads;   /* 0 is the default, 4: the most callbacks that run at once */
 

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "base/time.h"
 #include "base/text.h"
 #include "base/url.h"
 
@@ -22,6 +23,9 @@
 #define DEFAULT_JITTER_MAX_MS 1000
 #define JITTER_LEAST_MS (-1000) /* earlier ones would ask the store again and again */
 #define DEFAULT_STOP_TIMEOUT_MS 10000
+#define DEFAULT_TURN_MS 5
+#define RESERVE_TURNS 10 /* of a reservation: a message to the waiter, and its request */
+#define RESERVE_MAX_MS 1000
 #define DEFAULT_DISPATCHER_THREADS 4
 #define DISPATCHER_THREADS_MAX 1024
 #define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
@@ -39,7 +43,8 @@ const struct sb_url_option sb_client_url_options[] = {
     SB_URL_OPTION(DURATION, "stop-timeout", NULL, AT(stop_timeout_ms), DEFAULT_STOP_TIMEOUT_MS, ANY,
                   0),
     SB_URL_OPTION(RANGE, "jitter", NULL, AT(jitter_min_ms), 0, ANY, 0),
-    SB_URL_OPTION(DURATION, "turn", NULL, AT(turn_ms), 0, ANY, 0),
+    SB_URL_OPTION(DURATION, "turn", NULL, AT(turn_ms), DEFAULT_TURN_MS, ANY, 0),
+    SB_URL_OPTION(SWITCH, "fair", "yes no", AT(fair), true, ANY, 0),
     SB_URL_OPTION(TEXT, "user", NULL, 0, 0, ANY, NOT_READ_HERE),
     SB_URL_OPTION(TEXT, "password", NULL, 0, 0, ANY, NOT_READ_HERE),
     SB_URL_OPTIONS_END,
@@ -138,6 +143,8 @@ static int read_timing(const struct simba_client_options *options, simba_url *ur
     code = check_timing(t, error);
     if (code == SIMBA_OK)
         t->margin_ms = simba_drift_margin_ms(t->ttl_ms + t->transition_ms);
+    if (code == SIMBA_OK && t->fair)
+        t->reserve_ms = sb_earlier(t->turn_ms, RESERVE_MAX_MS / RESERVE_TURNS) * RESERVE_TURNS;
     return code;
 }
 

@@ -90,6 +90,20 @@ static void on_wake(struct sb_machine *m, int64_t now_ms)
         m->attempt_at_ms = sb_earlier(m->attempt_at_ms, now_ms);
 }
 
+/* The one before this waiter has the time of a reservation to acquire. If it does not, this one is
+ * next. */
+static void on_reserved(struct sb_machine *m, int64_t now_ms)
+{
+    int64_t over_ms = sb_machine_reservation_over_ms(m, m->timing->reserve_ms, 1, now_ms);
+
+    if (!sb_machine_is_active(m) || m->held || !m->touched)
+        return;
+    if (m->in_flight != SIMBA_OP_NONE)
+        m->woken = true; /* its answer may be older */
+    else
+        m->attempt_at_ms = sb_earlier(m->attempt_at_ms, over_ms);
+}
+
 /* Only a waiting follower reads: an owner knows the owner, and a start learns it from its first
  * answer. */
 static void on_changed(struct sb_machine *m, int64_t now_ms)
@@ -136,6 +150,9 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
         break;
     case SB_EVENT_CHANGED:
         on_changed(m, e->now_ms);
+        break;
+    case SB_EVENT_RESERVED:
+        on_reserved(m, e->now_ms);
         break;
     case SB_EVENT_RETURNED:
         on_returned(m, e->returned);

@@ -32,6 +32,8 @@ struct sb_timing {
     int64_t jitter_min_ms;
     int64_t jitter_max_ms;
     int64_t turn_ms; /* from one waiter to the next in the queue; 0: the jitter keeps them apart */
+    int64_t reserve_ms; /* how long a free mutex waits for the next in the queue; 0: for nobody */
+    bool fair;          /* whether there is a reserve_ms: the URL's word */
     int64_t stop_timeout_ms;
     int64_t read_ms; /* between two READs of a follower; 0: the store tells it of changes */
 };
@@ -43,6 +45,7 @@ enum sb_event_type {
     SB_EVENT_REPLY,
     SB_EVENT_WAKE,        /* a notice says that the mutex was released */
     SB_EVENT_CHANGED,     /* a notice says that the owner changed */
+    SB_EVENT_RESERVED,    /* a notice says that it is reserved for the waiter before this one */
     SB_EVENT_RETURNED,    /* `returned` callbacks have returned */
     SB_EVENT_SESSION_LOST /* the store has forgotten all that was held */
 };
@@ -74,6 +77,7 @@ struct sb_event {
     uint64_t fence;       /* of the owner's term, or of the last one in the record; 0: not known */
     int64_t place; /* OTHER, ACQUIRE: mine in the wait queue, from 1; 0 where it is not known */
     bool missed;   /* RELEASE: the store did not have the record that it named */
+    int64_t reserved_left_ms; /* NOBODY, ACQUIRE: > 0 where it is reserved for another */
 };
 
 /* What the driver has to do after a step. */

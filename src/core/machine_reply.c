@@ -101,6 +101,15 @@ static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
     m->attempt_at_ms = sb_max(now_ms, sb_later(m->owner.transition_at_ms, after_ms));
 }
 
+int64_t sb_machine_reservation_over_ms(const struct sb_machine *m, int64_t left_ms, int64_t place,
+                                       int64_t now_ms)
+{
+    int64_t turns_ms = has_turn(m->timing, place) ? (place - 1) * m->timing->turn_ms
+                                                  : sb_max(m->timing->jitter_max_ms, 0);
+
+    return sb_later(now_ms, sb_later(left_ms, LEASE_GRAIN_MS + turns_ms));
+}
+
 static void contend_later(struct sb_machine *m, int64_t place, int64_t now_ms)
 {
     SB_CHECK(!m->held, "an owner does not contend");
@@ -322,7 +331,7 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
         m->claim = SB_CLAIM_UNKNOWN;
     m->rival = false;
     /* An ACQUIRE that made nobody the owner is tried again with a back-off, as if it had failed. */
-    if (e->op != SIMBA_OP_ACQUIRE || e->answer == SB_ANSWER_OTHER)
+    if (e->op != SIMBA_OP_ACQUIRE || e->answer == SB_ANSWER_OTHER || e->reserved_left_ms > 0)
         m->failures = 0;
     if (m->status == SIMBA_STOPPING && e->op == SIMBA_OP_RELEASE && m->callbacks == 0 &&
         !m->doubt) {
@@ -337,6 +346,9 @@ static void on_not_mine(struct sb_machine *m, const struct sb_event *e, struct s
         m->attempt_at_ms = e->now_ms; /* only an ACQUIRE takes a place in the wait queue */
     else if (e->answer == SB_ANSWER_OTHER)
         contend_later(m, e->place, e->now_ms);
+    else if (e->reserved_left_ms > 0)
+        m->attempt_at_ms =
+            sb_machine_reservation_over_ms(m, e->reserved_left_ms, e->place, e->now_ms);
     else
         retry_later(m, e->now_ms);
     read_later(m, e->now_ms);

@@ -17,7 +17,7 @@ void sb_machine_init(struct sb_machine *m, const struct sb_timing *timing, uint6
     SB_CHECK(timing->margin_ms > 0, "a lease has a margin for clocks that drift");
     SB_CHECK(timing->jitter_min_ms <= timing->jitter_max_ms, "a jitter has its bounds in order");
     SB_CHECK(timing->initial_delay_ms >= 0 && timing->stop_timeout_ms >= 0 &&
-                 timing->turn_ms >= 0 && timing->read_ms >= 0,
+                 timing->turn_ms >= 0 && timing->reserve_ms >= 0 && timing->read_ms >= 0,
              "no time to wait is negative");
     memset(m, 0, sizeof *m);
     m->timing = timing;

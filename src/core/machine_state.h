@@ -64,4 +64,9 @@ void sb_machine_find_gone(struct sb_machine *machine);
 void sb_machine_take_reply(struct sb_machine *machine, const struct sb_event *event,
                            struct sb_step *step);
 
+/* When to try again after a reservation that has `left_ms` left, for the one that has this place in
+ * the queue. Nobody waits for those before it: they may be dead. */
+int64_t sb_machine_reservation_over_ms(const struct sb_machine *machine, int64_t left_ms,
+                                       int64_t place, int64_t now_ms);
+
 #endif

@@ -136,6 +136,7 @@ static void take_in(struct sb_observer *o, const struct sb_event *e, struct sb_s
         SB_CHECK(e->returned <= o->callbacks, "only callbacks that were asked for return");
         o->callbacks -= e->returned;
         break;
+    case SB_EVENT_RESERVED:
     case SB_EVENT_TICK:
         break;
     }

@@ -170,9 +170,10 @@ static bool concerns_any(const struct notice *notice)
 void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice what,
                      const char *mutex, const char *id)
 {
-    struct notice notice =
-        make_notice(sb_engine_of_host(host),
-                    what == SIMBA_NOTICE_CHANGED ? SB_EVENT_CHANGED : SB_EVENT_WAKE, mutex, id);
+    enum sb_event_type event = what == SIMBA_NOTICE_CHANGED    ? SB_EVENT_CHANGED
+                               : what == SIMBA_NOTICE_RESERVED ? SB_EVENT_RESERVED
+                                                               : SB_EVENT_WAKE;
+    struct notice notice = make_notice(sb_engine_of_host(host), event, mutex, id);
 
     if (concerns_any(&notice))
         post(&notice); /* a courtesy: without memory the next scheduled attempt finds out */

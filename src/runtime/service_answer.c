@@ -165,6 +165,7 @@ struct sb_event sb_service_take_answer(struct sb_service *s, const struct sb_req
         .fence = told->fence,
         .place = told->place,
         .missed = told->missed,
+        .reserved_left_ms = told->reserved_left_ms,
     };
     SB_CHECK(event.answer != SB_ANSWER_MINE || event.revision != 0,
              "a record of mine has a revision");

@@ -89,6 +89,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
     request->base.wire.fence = step->request.fence;
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
+    request->base.wire.reserve_ms = timing->reserve_ms;
     sb_service_hold(s);
     if (!shared || !sb_reads_join(s->engine->reads, &request->base))
         sb_request_send_as_of(s->engine, &request->base, now_us);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -171,6 +172,7 @@ static bool is_mine(const struct sb_memory_record *record, const char *id)
     return strcmp(record->owner.id, id) == 0;
 }
 
+/* A mutex that is free is left to the waiter that it is reserved for. */
 static int acquire(simba_backend *client, const struct simba_request *request,
                    struct sb_memory_record **record, int64_t now_ms, struct notice **notices)
 {
@@ -179,8 +181,11 @@ static int acquire(simba_backend *client, const struct simba_request *request,
     *record = sb_memory_ensure(records, request->mutex);
     if (*record == NULL)
         return SIMBA_ENOMEM;
-    if (sb_memory_is_owned(*record, now_ms) && !is_mine(*record, request->id)) {
-        sb_memory_join(*record, client, request->id);
+    if (sb_memory_is_owned(*record, now_ms)
+            ? !is_mine(*record, request->id)
+            : request->reserve_ms > 0 &&
+                  sb_memory_reserved_ms(*record, client, request->id, now_ms) > 0) {
+        sb_memory_join(*record, client, request->id, now_ms);
         return SIMBA_OK;
     }
     sb_memory_leave(*record, client, request->id);
@@ -198,6 +203,22 @@ static void guard(const struct simba_request *request, struct sb_memory_record *
         sb_memory_renew(record, request, now_ms);
 }
 
+/* The waiter behind the one that it is reserved for comes when the reservation is over. */
+static void wake_next(const struct simba_request *request, struct sb_memory_record *record,
+                      int64_t now_ms, struct notice **notices)
+{
+    const struct sb_memory_waiter *first = record->waiters;
+
+    if (first == NULL)
+        return;
+    add_notice(notices, first->client, SIMBA_NOTICE_RELEASED, first->id);
+    if (request->reserve_ms == 0)
+        return;
+    sb_memory_reserve(record, sb_later(now_ms, request->reserve_ms));
+    if (record->waiters != NULL)
+        add_notice(notices, record->waiters->client, SIMBA_NOTICE_RESERVED, record->waiters->id);
+}
+
 /* A waiter that gives up while the mutex is free may be the one that was woken: the next one is.
  * Returns whether the record was given back. */
 static bool release(simba_backend *client, const struct simba_request *request,
@@ -211,8 +232,8 @@ static bool release(simba_backend *client, const struct simba_request *request,
         sb_memory_clear(record);
         add_change(notices, record);
     }
-    if (!sb_memory_is_owned(record, now_ms) && record->waiters != NULL)
-        add_notice(notices, record->waiters->client, SIMBA_NOTICE_RELEASED, record->waiters->id);
+    if (!sb_memory_is_owned(record, now_ms) && sb_memory_reserved_ms(record, NULL, "", now_ms) == 0)
+        wake_next(request, record, now_ms, notices);
     return hit;
 }
 
@@ -258,6 +279,8 @@ static void answer(simba_backend *client, struct simba_request *request)
             reply.place = sb_memory_place(record, client, request->id);
         if (sb_memory_is_owned(record, now_ms))
             owner = record->owner;
+        else if (request->op == SIMBA_OP_ACQUIRE)
+            reply.reserved_left_ms = sb_memory_reserved_ms(record, client, request->id, now_ms);
     }
     pthread_mutex_unlock(&store->lock);
 

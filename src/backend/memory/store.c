@@ -25,7 +25,8 @@ void sb_memory_records_free(struct sb_memory_records *records)
         while (records->buckets[i] != NULL) {
             struct sb_memory_record *record = records->buckets[i];
 
-            SB_CHECK(record->waiters == NULL && record->watchers == NULL,
+            SB_CHECK(record->waiters == NULL && record->reserved == NULL &&
+                         record->watchers == NULL,
                      "a store ends behind its last client");
             records->buckets[i] = record->next;
             sb_free(record);
@@ -112,16 +113,37 @@ static struct sb_memory_waiter **find_waiter(struct sb_memory_record *record,
     return link;
 }
 
-void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id)
+static bool is_waiter(const struct sb_memory_waiter *waiter, const simba_backend *client,
+                      const char *id)
+{
+    return waiter != NULL && waiter->client == client && strcmp(waiter->id, id) == 0;
+}
+
+static void end_reservation(struct sb_memory_record *record)
+{
+    sb_free(record->reserved);
+    record->reserved = NULL;
+}
+
+/* One that the mutex was kept for, and that came too late, has its old place back. */
+void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id,
+                    int64_t now_ms)
 {
     struct sb_memory_waiter **link = find_waiter(record, client, id);
 
     if (*link != NULL)
         return;
+    if (is_waiter(record->reserved, client, id)) {
+        record->reserved->next = record->waiters;
+        record->waiters = record->reserved;
+        record->reserved = NULL;
+        return;
+    }
     *link = sb_alloc_zero(sizeof **link);
     if (*link == NULL)
         return;
     (*link)->client = client;
+    (*link)->since_ms = now_ms;
     sb_text_copy((*link)->id, sizeof(*link)->id, id);
 }
 
@@ -130,10 +152,29 @@ void sb_memory_leave(struct sb_memory_record *record, const simba_backend *clien
     struct sb_memory_waiter **link = find_waiter(record, client, id);
     struct sb_memory_waiter *waiter = *link;
 
+    if (is_waiter(record->reserved, client, id))
+        end_reservation(record);
     if (waiter == NULL)
         return;
     *link = waiter->next;
     sb_free(waiter);
+}
+
+void sb_memory_reserve(struct sb_memory_record *record, int64_t until_ms)
+{
+    end_reservation(record);
+    record->reserved = record->waiters;
+    record->reserved_until_ms = until_ms;
+    if (record->reserved != NULL)
+        record->waiters = record->reserved->next;
+}
+
+int64_t sb_memory_reserved_ms(const struct sb_memory_record *record, const simba_backend *client,
+                              const char *id, int64_t now_ms)
+{
+    if (record->reserved == NULL || is_waiter(record->reserved, client, id))
+        return 0;
+    return sb_max(record->reserved_until_ms - now_ms, 0);
 }
 
 int64_t sb_memory_place(const struct sb_memory_record *record, const simba_backend *client,
@@ -200,6 +241,8 @@ static void forget_in_record(struct sb_memory_record *record, const simba_backen
     struct sb_memory_watcher **watch = find_watcher(record, client);
     struct sb_memory_watcher *watcher = *watch;
 
+    if (record->reserved != NULL && record->reserved->client == client)
+        end_reservation(record);
     while (*link != NULL) {
         struct sb_memory_waiter *waiter = *link;
 
@@ -270,8 +313,10 @@ int sb_memory_queue(const struct sb_memory_record *record, struct simba_mutex_st
     if (list == NULL)
         return SIMBA_ENOMEM;
     for (const struct sb_memory_waiter *waiter = record != NULL ? record->waiters : NULL;
-         waiter != NULL; waiter = waiter->next)
+         waiter != NULL; waiter = waiter->next) {
+        list[count].owner.acquired_at_ms = waiter->since_ms;
         sb_text_copy(list[count++].owner.id, sizeof list->owner.id, waiter->id);
+    }
     *ret_list = list;
     *ret_count = count;
     return SIMBA_OK;

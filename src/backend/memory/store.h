@@ -13,6 +13,7 @@
 struct sb_memory_waiter {
     struct sb_memory_waiter *next;
     simba_backend *client;
+    int64_t since_ms;
     char id[SIMBA_ID_MAX + 1];
 };
 
@@ -27,6 +28,8 @@ struct sb_memory_watcher {
 struct sb_memory_record {
     struct sb_memory_record *next; /* in its bucket */
     struct sb_memory_waiter *waiters;
+    struct sb_memory_waiter *reserved; /* the waiter that the free mutex is kept for; NULL: none */
+    int64_t reserved_until_ms;
     struct sb_memory_watcher *watchers;
     struct simba_owner owner; /* `fence` is the revision; 0: it has only been watched so far */
     char mutex[SIMBA_MUTEX_MAX + 1];
@@ -64,9 +67,18 @@ void sb_memory_clear(struct sb_memory_record *record);
 
 /* The wait queue. Joining twice keeps the older place. Being woken is a courtesy: where memory is
  * short the contender does not join and comes back by its own clock. */
-void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id);
+void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id,
+                    int64_t now_ms);
 void sb_memory_leave(struct sb_memory_record *record, const simba_backend *client, const char *id);
 size_t sb_memory_waiters(const struct sb_memory_record *record);
+
+/* Moves the first of the queue into the reservation, if there is one and the reservation is over.
+ * The one that it was for has lost its place. */
+void sb_memory_reserve(struct sb_memory_record *record, int64_t until_ms);
+
+/* How long the mutex is still kept for another waiter than this one; 0: it is not. */
+int64_t sb_memory_reserved_ms(const struct sb_memory_record *record, const simba_backend *client,
+                              const char *id, int64_t now_ms);
 
 /* Counted from 1; 0: it does not wait. */
 int64_t sb_memory_place(const struct sb_memory_record *record, const simba_backend *client,
