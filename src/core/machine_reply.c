@@ -104,8 +104,9 @@ static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
 int64_t sb_machine_reservation_over_ms(const struct sb_machine *m, int64_t left_ms, int64_t place,
                                        int64_t now_ms)
 {
-    int64_t turns_ms = has_turn(m->timing, place) ? (place - 1) * m->timing->turn_ms
-                                                  : sb_max(m->timing->jitter_max_ms, 0);
+    int64_t turns_ms = place == 1                   ? 0
+                       : has_turn(m->timing, place) ? (place - 1) * m->timing->turn_ms
+                                                    : sb_max(m->timing->jitter_max_ms, 0);
 
     return sb_later(now_ms, sb_later(left_ms, LEASE_GRAIN_MS + turns_ms));
 }

@@ -75,6 +75,86 @@ static void a_place_means_nothing_without_turns_and_turns_nothing_without_a_plac
     assert_int_equal(delay_at_place(-1, 10, 0), LEASE - 1);
 }
 
+/* ---- Reservations ---------------------------------------------------------------------------- */
+
+#define RESERVED 50
+
+static struct sb_event reserved_for_another(const struct drive *d, int64_t place)
+{
+    struct sb_event event = drive_reply(d, SB_ANSWER_NOBODY);
+
+    event.reserved_left_ms = RESERVED;
+    event.place = place;
+    return event;
+}
+
+static void a_mutex_that_is_reserved_for_another_is_tried_when_that_is_over(void **state)
+{
+    (void)state;
+    for (int64_t place = 1; place <= 20; place++) {
+        struct drive d;
+
+        drive_init(&d);
+        d.timing.turn_ms = 5;
+        d.timing.reserve_ms = RESERVED;
+        drive_event(&d, SB_EVENT_START);
+        drive_feed(&d, reserved_for_another(&d, place));
+        assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+        assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2 + 5 * (place - 1));
+    }
+}
+
+static void a_waiter_without_a_place_comes_after_all_turns(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    d.timing.turn_ms = 5;
+    d.timing.reserve_ms = RESERVED;
+    drive_event(&d, SB_EVENT_START);
+    drive_feed(&d, reserved_for_another(&d, 0));
+    assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2 + d.timing.jitter_max_ms);
+}
+
+static void the_second_comes_when_the_reservation_of_the_first_is_over(void **state)
+{
+    struct drive d;
+
+    (void)state;
+    drive_init(&d);
+    d.timing.turn_ms = 5;
+    d.timing.reserve_ms = RESERVED;
+    drive_event(&d, SB_EVENT_START);
+    drive_event(&d, SB_EVENT_RESERVED); /* the answer under way may be older */
+    drive_other(&d, LEASE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+    drive_returned(&d, 1);
+    drive_other(&d, LEASE);
+    assert_true(d.step.deadline_ms - d.now_ms > RESERVED + 2);
+    drive_event(&d, SB_EVENT_RESERVED);
+    assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2);
+    drive_event(&d, SB_EVENT_WAKE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
+}
+
+static void a_reservation_means_nothing_to_an_owner(void **state)
+{
+    struct drive d;
+    int64_t deadline_ms;
+
+    (void)state;
+    drive_init(&d);
+    d.timing.reserve_ms = RESERVED;
+    drive_event(&d, SB_EVENT_START);
+    drive_mine(&d, LEASE);
+    drive_returned(&d, 1);
+    deadline_ms = d.step.deadline_ms;
+    drive_event(&d, SB_EVENT_RESERVED);
+    assert_int_equal(d.step.deadline_ms, deadline_ms);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+}
+
 static void a_contender_waits_for_a_lease_that_is_longer_than_its_own(void **state)
 {
     struct drive d;
@@ -257,6 +337,10 @@ int main(void)
         cmocka_unit_test(waiters_with_a_place_come_a_turn_after_each_other_and_none_early),
         cmocka_unit_test(a_turn_never_comes_later_than_the_jitter_may),
         cmocka_unit_test(a_place_means_nothing_without_turns_and_turns_nothing_without_a_place),
+        cmocka_unit_test(a_mutex_that_is_reserved_for_another_is_tried_when_that_is_over),
+        cmocka_unit_test(a_waiter_without_a_place_comes_after_all_turns),
+        cmocka_unit_test(the_second_comes_when_the_reservation_of_the_first_is_over),
+        cmocka_unit_test(a_reservation_means_nothing_to_an_owner),
         cmocka_unit_test(a_contender_waits_for_a_lease_that_is_longer_than_its_own),
         cmocka_unit_test(a_slow_answer_does_not_make_a_contender_come_early),
         cmocka_unit_test(failed_attempts_are_retried_with_a_bounded_back_off),

@@ -118,6 +118,16 @@ static void await_turn(struct sim_world *w, const struct sim_request *r)
             clock, sim_process_ms(w, m->process) + r->transition_left_ms + after_ms);
 }
 
+/* What is reserved for another is left to that one until then. */
+static void await_reservation(struct sim_world *w, const struct sim_request *r)
+{
+    const struct sim_member *m = &w->members[r->member];
+    const struct sim_clock *clock = &w->clocks[w->processes[m->process].host];
+
+    w->check.seen[r->member].turn_us =
+        sim_clock_true_us(clock, sim_process_ms(w, m->process) + r->reserved_left_ms);
+}
+
 /* A contender that was prodded may come at once, and so it may when the answers to what it asked
  * then were lost. */
 static void check_turn(struct sim_world *w, int member)
@@ -217,6 +227,10 @@ void sim_check_answered(struct sim_world *w, const struct sim_request *r, enum s
         seen->prodded = true;
     else if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_OTHER && r->place > 0)
         await_turn(w, r);
+    else if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_NOBODY && r->reserved_left_ms > 0)
+        await_reservation(w, r);
+    if (r->op == SIMBA_OP_ACQUIRE && sim_request_is_current(w, r))
+        seen->waits = answer == SB_ANSWER_OTHER || r->reserved_left_ms > 0;
     if (r->op == SIMBA_OP_ACQUIRE && answer == SB_ANSWER_MINE &&
         (!sim_request_is_current(w, r) || seen->phase == SIM_DOWN) &&
         seen->stray < r->reply_revision)
@@ -278,6 +292,22 @@ void sim_check_woken(struct sim_world *w, int member)
     seen->woken |= seen->acquiring != 0;
 }
 
+/* The one before has a reservation's time, and not more: a contender that waits, and is free to
+ * ask, comes then. */
+void sim_check_reserved(struct sim_world *w, int member)
+{
+    const struct sim_member *m = &w->members[member];
+    const struct sim_seen *seen = &w->check.seen[member];
+    bool owed = m->strand_busy || m->report_queued || m->returned > 0;
+    int64_t latest_ms = sim_process_ms(w, m->process) + m->timing.reserve_ms + FIRST_TURN_MS;
+
+    if (m->observer || m->follows || owed || seen->rival || seen->acquiring != 0)
+        return;
+    if (seen->phase == SIM_UP && seen->waits && !sim_check_believes(w, member) &&
+        m->deadline_ms > latest_ms)
+        sim_violate(w, "9: %s does not come when the reservation before it is over", m->id);
+}
+
 /* The answer may be older than the wake-up that came while it was under way: a contender that is
  * free to asks again. */
 void sim_check_wake_kept(struct sim_world *w, const struct sim_request *r,
@@ -301,6 +331,7 @@ void sim_check_started(struct sim_world *w, int member)
 
     seen->phase = SIM_UP;
     seen->acquiring = 0;
+    seen->waits = false;
     seen->rival = false;
     seen->acquired_told = false;
     seen->owner_told[0] = '\0';

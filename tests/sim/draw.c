@@ -169,6 +169,14 @@ static void draw_turns(struct sim_world *w)
     for (int i = 0; i < w->member_count; i++)
         if (sb_random_between(sb_random_next(&dice), 0, 5) > 0)
             w->members[i].timing.turn_ms = turn_ms;
+    if (sb_random_between(sb_random_next(&dice), 0, 3) == 0)
+        return;
+    w->store.has_queue = sb_random_between(sb_random_next(&dice), 0, 2) > 0;
+    if (sb_random_between(sb_random_next(&dice), 0, 2) > 0)
+        w->store.whims = sb_random_next(&dice) | 1;
+    for (int i = 0; i < w->member_count; i++)
+        if (w->members[i].timing.turn_ms > 0 && sb_random_between(sb_random_next(&dice), 0, 6) > 0)
+            w->members[i].timing.reserve_ms = 10 * turn_ms;
 }
 
 /* Contenders that follow, in some worlds; dice of their own, as above. In half of these the store
@@ -295,12 +303,12 @@ static void trace_member(const struct sim_world *w, const struct sim_member *m)
     const struct sb_timing *t = &m->timing;
 
     sim_trace(w,
-              "%s in p%d: ttl %lld transition %lld margin %lld jitter %lld..%lld turn %lld initial "
-              "delay %lld "
-              "stop timeout %lld",
+              "%s in p%d: ttl %lld transition %lld margin %lld jitter %lld..%lld turn %lld "
+              "reserve %lld initial delay %lld stop timeout %lld",
               m->id, m->process, (long long)t->ttl_ms, (long long)t->transition_ms,
               (long long)t->margin_ms, (long long)t->jitter_min_ms, (long long)t->jitter_max_ms,
-              (long long)t->turn_ms, (long long)t->initial_delay_ms, (long long)t->stop_timeout_ms);
+              (long long)t->turn_ms, (long long)t->reserve_ms, (long long)t->initial_delay_ms,
+              (long long)t->stop_timeout_ms);
     if (h->mute)
         sim_trace(w, "%s has no callbacks", m->id);
     sim_trace(

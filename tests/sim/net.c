@@ -383,6 +383,7 @@ static void tell_machine(struct sim_world *w, size_t index)
         .revision_counts = w->store.kind == SIM_SQL,
         .fence = r->reply_fence,
         .place = r->place,
+        .reserved_left_ms = r->reserved_left_ms,
         .missed = r->op == SIMBA_OP_RELEASE && r->revision != 0 && !r->gave_back,
     };
     static const char *const names[] = {"MINE", "OTHER", "NOBODY", "FAILED", "UNKNOWN"};
@@ -426,7 +427,7 @@ void sim_net_timeout(struct sim_world *w, size_t index)
 /* ---- Notices --------------------------------------------------------------------------------- */
 
 /* Messages get lost; the watch of a session comes, be it after the partition. */
-void sim_net_wake(struct sim_world *w, int member)
+static void send_notice(struct sim_world *w, int member, enum sim_event_type type)
 {
     bool reliable = w->store.kind == SIM_SESSION;
     int64_t in_us = sim_net_delay(w);
@@ -440,7 +441,17 @@ void sim_net_wake(struct sim_world *w, int member)
             return;
         in_us = until_healed(w, w->processes[w->members[member].process].cut_until_us - w->now_us);
     }
-    sim_after(w, in_us, SIM_WAKE, member, 0);
+    sim_after(w, in_us, type, member, 0);
+}
+
+void sim_net_wake(struct sim_world *w, int member)
+{
+    send_notice(w, member, SIM_WAKE);
+}
+
+void sim_net_reserved(struct sim_world *w, int member)
+{
+    send_notice(w, member, SIM_RESERVED);
 }
 
 /* Lost, late and repeated, like any message: a follower is told none, one or two of them. */

@@ -46,6 +46,7 @@ enum sim_event_type {
     SIM_TIMEOUT,  /* the backend gives a request up */
     SIM_WAKE,     /* a notice that the mutex was released, true or not */
     SIM_CHANGED,  /* a notice that the owner changed, true or not */
+    SIM_RESERVED, /* a notice that it is reserved for the one before, true or not */
     SIM_BEGIN,    /* a callback begins */
     SIM_RETURN,   /* a callback returns */
     SIM_RETURNED, /* the machine is told so */
@@ -150,8 +151,9 @@ struct sim_request {
     int64_t transition_left_ms;
     int64_t as_of_ms;
     uint64_t reply_revision;
-    uint64_t reply_fence; /* 0: the store does not know it */
-    int64_t place;        /* in the wait queue; 0: not told */
+    uint64_t reply_fence;     /* 0: the store does not know it */
+    int64_t place;            /* in the wait queue; 0: not told */
+    int64_t reserved_left_ms; /* for another; 0: it is not */
 };
 
 /* How the application of a member behaves. */
@@ -260,6 +262,10 @@ struct sim_store {
     int64_t deposed_until_us; /* until it learns so */
     struct sim_waiter waiters[SIM_MEMBERS_MAX];
     int64_t dead_waiters; /* of others, before all of these in the queue */
+    bool has_queue;       /* SIM_SQL: it has a table of those that wait, and wakes the first */
+    int reserved_for;     /* a member, alive or not, or SIM_NOBODY */
+    int64_t reserved_until_ms;
+    uint64_t whims; /* dice: a store that forgets reservations and invents some; 0: it does not */
     /* SIM_SESSION: */
     int64_t session_ms;
     bool endless; /* another's lease is reported as SIMBA_INFINITE */
@@ -342,6 +348,7 @@ struct sim_seen {
     int64_t prods;   /* wake-ups and the like meanwhile */
     bool prodded;    /* since it last came for its turn, by anything but an answer */
     int64_t turn_us; /* when its place in the queue lets it come; 0: it was told none */
+    bool waits;      /* its last attempt found another owner, or a reservation for another */
     /* what the application was told: */
     bool acquired_told;  /* on_acquired has begun and on_released has not */
     char owner_told[8];  /* whom the last callback named */
@@ -409,7 +416,10 @@ enum sim_count {
     SIM_OWNERS_KILLED,
     SIM_HICCUPS,
     SIM_PLACES, /* told to those who take turns */
-    SIM_LOOKS,  /* of contenders that follow, when they were told of a change or by themselves */
+    SIM_RESERVATIONS,
+    SIM_RESERVED_FOR_OTHER, /* attempts that found the mutex free, but not for them */
+    SIM_WHIMS,              /* reservations forgotten or invented */
+    SIM_LOOKS, /* of contenders that follow, when they were told of a change or by themselves */
     SIM_BLOCKED,
     SIM_STOLEN,  /* terms, by a contender with the same id */
     SIM_FOREIGN, /* guards that found another term of the same id */
@@ -511,6 +521,7 @@ void sim_net_drop(struct sim_world *w, size_t request); /* an event that referre
 void sim_net_wake(struct sim_world *w, int member);
 
 /* Tells contenders that follow that the owner changed. */
+void sim_net_reserved(struct sim_world *w, int member);
 void sim_net_change(struct sim_world *w);
 void sim_net_expelled(struct sim_world *w, int process);
 
@@ -593,6 +604,7 @@ void sim_check_belief_ended(struct sim_world *w, int member);
 void sim_check_given_back(struct sim_world *w, const struct sim_request *request,
                           const struct sb_event *event, const struct sim_seen *before);
 void sim_check_prod(struct sim_world *w, int member);
+void sim_check_reserved(struct sim_world *w, int member);
 void sim_check_woken(struct sim_world *w, int member);
 void sim_check_wake_kept(struct sim_world *w, const struct sim_request *request,
                          const struct sb_event *event, const struct sim_seen *before);

@@ -4,6 +4,8 @@
  */
 #include "sim.h"
 
+#include "base/random.h"
+
 #include <string.h>
 
 #define EPOCH_MS INT64_C(1700000000000)
@@ -29,6 +31,7 @@ void sim_store_init(struct sim_world *w)
 {
     w->store.record.owner.member = SIM_NOBODY;
     w->store.deposed.owner.member = SIM_NOBODY;
+    w->store.reserved_for = SIM_NOBODY;
 }
 
 /* A store knows ids, not members. */
@@ -110,8 +113,51 @@ static bool is_deposed(const struct sim_world *w, int member)
     return w->processes[w->members[member].process].confirmed_ms != 0;
 }
 
+/* ---- Reservations ---------------------------------------------------------------------------- */
+
+static bool has_queue(const struct sim_world *w)
+{
+    return w->store.kind == SIM_REDIS || w->store.has_queue;
+}
+
+static void reserve(struct sim_world *w, int member, int64_t for_ms)
+{
+    w->counts[SIM_RESERVATIONS]++;
+    w->store.reserved_for = member;
+    w->store.reserved_until_ms = sim_store_ms(w) + for_ms;
+}
+
+/* Some stores lose a reservation, or have one for somebody who is dead, has left or never came. */
+static void follow_whim(struct sim_world *w, int64_t for_ms)
+{
+    uint64_t *dice = &w->store.whims;
+
+    if (*dice == 0 || for_ms == 0 || w->now_us >= w->heal_us ||
+        sb_random_between(sb_random_next(dice), 0, 10) > 0)
+        return;
+    w->counts[SIM_WHIMS]++;
+    if (sb_random_between(sb_random_next(dice), 0, 2) > 0)
+        w->store.reserved_for = SIM_NOBODY;
+    else
+        reserve(w, (int)sb_random_between(sb_random_next(dice), 0, w->member_count), for_ms);
+}
+
+/* For another than the sender, who heeds it; 0: it is not reserved. */
+static int64_t reserved_left_ms(const struct sim_world *w, const struct sim_request *r)
+{
+    int64_t left_ms = w->store.reserved_until_ms - sim_store_ms(w);
+
+    if (w->store.reserved_for == SIM_NOBODY || left_ms <= 0 ||
+        w->members[r->member].timing.reserve_ms == 0 ||
+        sim_same_id(w, w->store.reserved_for, r->member))
+        return 0;
+    return left_ms;
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
 /* A contender with the same id is taken for the owner, and is granted what a twin holds. */
-static void acquire(struct sim_world *w, const struct sim_request *r)
+static void acquire(struct sim_world *w, struct sim_request *r)
 {
     struct sim_record *record = &w->store.record;
     int owner = owner_at(w, r->stamp_ms);
@@ -122,6 +168,14 @@ static void acquire(struct sim_world *w, const struct sim_request *r)
         join(w, r);
         return;
     }
+    follow_whim(w, w->members[r->member].timing.reserve_ms);
+    r->reserved_left_ms = owner == SIM_NOBODY ? reserved_left_ms(w, r) : 0;
+    if (r->reserved_left_ms > 0) {
+        w->counts[SIM_RESERVED_FOR_OTHER]++;
+        join(w, r);
+        return;
+    }
+    w->store.reserved_for = SIM_NOBODY;
     if (owner != SIM_NOBODY && owner != r->member) {
         w->counts[SIM_STOLEN]++;
         sim_check_voided(w, owner);
@@ -159,7 +213,7 @@ static void guard(struct sim_world *w, const struct sim_request *r)
 /* ---- Wake-ups -------------------------------------------------------------------------------- */
 
 /* The oldest waiter, alive or not. */
-static int take_waiter(struct sim_world *w)
+static int oldest_waiter(const struct sim_world *w)
 {
     int oldest = SIM_NOBODY;
 
@@ -170,26 +224,33 @@ static int take_waiter(struct sim_world *w)
             (oldest == SIM_NOBODY || waiter->joined < w->store.waiters[oldest].joined))
             oldest = i;
     }
-    if (oldest != SIM_NOBODY)
-        w->store.waiters[oldest].waiting = false;
     return oldest;
 }
 
-/* SQL tells everybody, Redis the head of the queue: if that one is dead nobody is woken. */
-static void wake(struct sim_world *w)
+/* A store without a queue tells everybody, one with a queue its head, which may be dead: then the
+ * one behind it comes when the reservation is over. */
+static void wake(struct sim_world *w, int64_t reserve_ms)
 {
-    if (w->store.kind == SIM_REDIS) {
-        int oldest = take_waiter(w);
+    int oldest = oldest_waiter(w);
 
-        if (oldest != SIM_NOBODY)
-            sim_net_wake(w, oldest);
+    if (!has_queue(w)) {
+        for (int i = 0; i < w->member_count; i++)
+            sim_net_wake(w, i);
         return;
     }
-    for (int i = 0; i < w->member_count; i++)
-        sim_net_wake(w, i);
+    if (oldest == SIM_NOBODY)
+        return;
+    w->store.waiters[oldest].waiting = false;
+    sim_net_wake(w, oldest);
+    if (reserve_ms == 0)
+        return;
+    reserve(w, oldest, reserve_ms);
+    oldest = oldest_waiter(w);
+    if (oldest != SIM_NOBODY)
+        sim_net_reserved(w, oldest);
 }
 
-static void clear(struct sim_world *w)
+static void clear(struct sim_world *w, int64_t reserve_ms)
 {
     struct sim_record *record = &w->store.record;
 
@@ -198,7 +259,7 @@ static void clear(struct sim_world *w)
     record->transition_at_ms = 0;
     if (w->store.kind == SIM_SQL)
         record->revision = sim_store_new_revision(w);
-    wake(w);
+    wake(w, reserve_ms);
     sim_net_change(w);
 }
 
@@ -209,6 +270,11 @@ static void release(struct sim_world *w, struct sim_request *r)
     int owner = record->owner.member;
 
     w->store.waiters[r->member].waiting = false;
+    if (sim_store_owner(w) == SIM_NOBODY && w->store.reserved_for != SIM_NOBODY &&
+        sim_same_id(w, w->store.reserved_for, r->member)) {
+        w->store.reserved_for = SIM_NOBODY;
+        wake(w, w->members[r->member].timing.reserve_ms);
+    }
     if (owner == SIM_NOBODY || !sim_same_id(w, owner, r->member) || r->revision == 0 ||
         r->revision != record->revision)
         return;
@@ -217,7 +283,7 @@ static void release(struct sim_world *w, struct sim_request *r)
     if (owner != r->member)
         sim_check_voided(w, owner);
     sim_check_release(w, owner);
-    clear(w);
+    clear(w, w->members[r->member].timing.reserve_ms);
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -228,7 +294,7 @@ static int64_t place_of(struct sim_world *w, const struct sim_request *r)
     const struct sim_waiter *mine = &w->store.waiters[r->member];
     int64_t place = w->store.dead_waiters + 1;
 
-    if (w->store.kind != SIM_REDIS || r->op != SIMBA_OP_ACQUIRE || !mine->waiting ||
+    if (!has_queue(w) || r->op != SIMBA_OP_ACQUIRE || !mine->waiting ||
         w->members[r->member].timing.turn_ms == 0)
         return 0;
     for (int i = 0; i < w->member_count; i++)
@@ -253,6 +319,10 @@ static void answer(struct sim_world *w, struct sim_request *r)
     if ((w->store.kind == SIM_REDIS && has_ended(w, now_ms)) ||
         (w->store.curt && r->op == SIMBA_OP_RELEASE && r->revision == 0))
         r->owner = SIM_NOBODY;
+    if (r->reserved_left_ms > 0) {
+        r->owner = SIM_NOBODY; /* of a row the lease is over */
+        r->place = place_of(w, r);
+    }
     if (r->owner == SIM_NOBODY)
         return;
     r->ttl_left_ms = record->ttl_at_ms - now_ms;
@@ -368,7 +438,7 @@ void sim_store_force_release(struct sim_world *w)
     if (w->store.kind == SIM_SESSION)
         sim_session_force_release(w);
     else
-        clear(w);
+        clear(w, 0);
 }
 
 /* All that was known is gone: records, queue, sessions, and the counter as far as the store
@@ -386,6 +456,7 @@ void sim_store_lose_data(struct sim_world *w)
     w->store.record.owner.member = SIM_NOBODY;
     memset(w->store.waiters, 0, sizeof w->store.waiters);
     w->store.dead_waiters = 0;
+    w->store.reserved_for = SIM_NOBODY;
 }
 
 /* ---- What is left ---------------------------------------------------------------------------- */

@@ -203,6 +203,11 @@ static void happen_to_process(struct sim_world *w, const struct sim_event *event
         sim_check_woken(w, event->who);
         sim_member_event(w, event->who, SB_EVENT_WAKE);
         break;
+    case SIM_RESERVED:
+        sim_check_woken(w, event->who);
+        sim_member_event(w, event->who, SB_EVENT_RESERVED);
+        sim_check_reserved(w, event->who);
+        break;
     case SIM_CHANGED:
         sim_member_event(w, event->who, SB_EVENT_CHANGED);
         break;
