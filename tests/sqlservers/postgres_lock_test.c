@@ -85,6 +85,7 @@ static void a_release_that_was_rolled_back_is_not_told_as_made(void **state)
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "released", "a", 0);
     held = host_do(&host, SIMBA_OP_ACQUIRE, "released", "a", 0);
+    host_do(&host, SIMBA_OP_ACQUIRE, "released", "b", 0); /* a waiter that the release notifies */
     assert_int_equal(pthread_create(&thread, NULL, notify, session), 0);
     assert_true(test_wait(waits_for_standby, NULL));
     call = do_limited(&host, SIMBA_OP_RELEASE, "released", "a", held.revision);

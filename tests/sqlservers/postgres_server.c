@@ -24,8 +24,10 @@ const char *const dialect_set_password = "PASSWORD";
 const char *const dialect_reload_certificate = "SELECT pg_reload_conf()";
 const char *const dialect_widen_mutex =
     "ALTER TABLE simba_mutex ALTER COLUMN mutex TYPE varchar(255)";
-const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba_mutex TO plain";
-const char *const dialect_revoke_use = "REVOKE ALL ON simba_mutex FROM plain";
+const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba_mutex TO plain;"
+                                      "GRANT SELECT, INSERT, UPDATE, DELETE ON simba_waiter TO"
+                                      " plain";
+const char *const dialect_revoke_use = "REVOKE ALL ON simba_mutex, simba_waiter FROM plain";
 const char *const dialect_read_only = "ALTER ROLE plain SET default_transaction_read_only = on";
 const char *const dialect_read_write = "ALTER ROLE plain RESET default_transaction_read_only";
 #define SET_LEVEL "ALTER DATABASE simba SET default_transaction_isolation = "

@@ -6,6 +6,7 @@
 
 #include "backend/postgres/statement.h"
 #include "base/alloc.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,15 @@ static void set_deadline(struct sb_sql_connection *connection, int64_t deadline_
     own(connection)->deadline_ms = deadline_ms;
 }
 
-/* A lock that is waited for in vain once will mostly be there the next time. */
+/* A lock that is waited for in vain once will mostly be there the next time. Rights on the table of
+ * waiters that were taken away are noticed by a new connection, which does without. */
 static int note_failure(struct sb_postgres_connection *c, int code,
                         const struct sb_sql_failure *failure)
 {
     if (code != SIMBA_OK && failure->remedy == SB_SQL_RETRY)
         c->careful_until_ms = simba_now_ms() + CAREFUL_MS;
+    if (code == SIMBA_EDENIED && c->base.has_queue)
+        c->base.outdated = true;
     return code;
 }
 
@@ -46,11 +50,52 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
     return 1;
 }
 
+/* ---- What a statement of the repository is --------------------------------------------------- */
+
+#define STEPS_MAX 3
+
+/* The server's statements for one of the repository, in one transaction; the first tells whether it
+ * hits. Returns how many they are.
+ *
+ * A release looks for waiters in a statement of its own, behind that which takes the row of the
+ * mutex: so it sees all that were in the line by then (rows.c relies on it). A contender that knows
+ * of a crowd passes over a row that is locked. If it waited for a release to be committed, it would
+ * see the mutex as it is then, but the reservations as they were before. */
+static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statement statement,
+                      const struct sb_sql_values *values, bool careful, int steps[STEPS_MAX])
+{
+    bool crowded = values->queued || values->joins;
+    int count = 0;
+
+    steps[count++] = (int)statement;
+    if (c->base.has_queue && statement == SB_SQL_ACQUIRE) {
+        if (values->reserve_ms > 0)
+            steps[0] = SB_POSTGRES_ACQUIRE_FAIR;
+        if (values->queued)
+            steps[count++] = SB_POSTGRES_FORGET;
+        if (values->joins) {
+            steps[count++] = SB_SQL_JOIN;
+            steps[count++] = SB_SQL_SELECT_PLACE;
+        }
+    } else if (c->base.has_queue && statement == SB_SQL_RELEASE) {
+        steps[0] = SB_POSTGRES_RELEASE_QUIET;
+        if (values->queued)
+            steps[count++] = SB_SQL_LEAVE;
+        steps[count++] = SB_POSTGRES_HAND_ON;
+    } else if (statement == SB_SQL_LEAVE) {
+        steps[count++] = SB_POSTGRES_HAND_ON;
+    }
+    SB_CHECK(count <= STEPS_MAX, "a statement has room for its steps");
+    if (careful || (crowded && statement == SB_SQL_ACQUIRE))
+        steps[0] = sb_postgres_free_statement(steps[0]);
+    return count;
+}
+
 /* ---- One statement --------------------------------------------------------------------------- */
 
 struct rows {
     const struct sb_sql_sink *sink;
-    size_t skip; /* results before that of the statement */
+    size_t index; /* of the result that counts */
     int64_t count;
 };
 
@@ -69,7 +114,7 @@ static int take_rows(void *user, size_t index, const PGresult *result)
     struct sb_sql_record record;
     int code = SIMBA_OK;
 
-    if (index < rows->skip)
+    if (index != rows->index)
         return SIMBA_OK;
     rows->count += count_of(result);
     for (int row = 0; rows->sink != NULL && row < PQntuples(result) && code == SIMBA_OK; row++) {
@@ -86,12 +131,15 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
     struct sb_postgres_connection *c = own(connection);
     struct rows rows = {.sink = sink};
     struct sb_postgres_exchange exchange = {.take = take_rows, .user = &rows};
+    int steps[STEPS_MAX];
+    int count = list_steps(c, statement, values, false, steps);
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
-    rows.skip = send_limit(&exchange, false);
-    sb_postgres_exchange_send(&exchange, (int)statement, values);
+    rows.index = send_limit(&exchange, false);
+    for (int i = 0; i < count; i++)
+        sb_postgres_exchange_send(&exchange, steps[i], values);
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
     if (code == SIMBA_OK && ret_count != NULL)
         *ret_count = rows.count;
@@ -100,22 +148,40 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
 
 /* ---- Many statements ------------------------------------------------------------------------- */
 
+struct step {
+    struct sb_sql_item *item;
+    int statement;
+    bool is_first; /* of its item */
+};
+
 struct many {
-    struct sb_sql_item *const *items;
     size_t skip;
+    struct step steps[SB_POSTGRES_RESULTS_MAX]; /* behind those that are skipped */
 };
 
 static int take_item(void *user, size_t index, const PGresult *result)
 {
     const struct many *many = user;
+    const struct step *step;
     struct sb_sql_item *item;
 
     if (index < many->skip)
         return SIMBA_OK;
-    item = many->items[index - many->skip];
-    item->hit = count_of(result) > 0;
-    if (item->hit && PQntuples(result) > 0)
-        sb_postgres_read_record(result, 0, &item->record);
+    step = &many->steps[index - many->skip];
+    item = step->item;
+    if (step->is_first) {
+        item->hit = count_of(result) > 0;
+        if (item->hit && PQntuples(result) > 0)
+            sb_postgres_read_record(result, 0, &item->record);
+    } else if (step->statement == SB_POSTGRES_HAND_ON) {
+        item->crowded = PQntuples(result) > 0 && PQgetvalue(result, 0, 0)[0] != '0';
+    } else if (step->statement == SB_SQL_JOIN) {
+        item->joined = count_of(result) > 0;
+    } else if (step->statement == SB_SQL_SELECT_PLACE && !item->hit) {
+        item->read = PQntuples(result) > 0;
+        if (item->read)
+            sb_postgres_read_record(result, 0, &item->record);
+    }
     return SIMBA_OK;
 }
 
@@ -127,53 +193,56 @@ static bool any_writes(struct sb_sql_item *const *items, size_t count)
     return false;
 }
 
-/* Returns how many results come before those of the items. */
-static size_t send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
-                         size_t count)
+static void send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
+                       size_t count, struct many *many)
 {
-    bool careful =
-        any_writes(items, count) && simba_now_ms() < exchange->connection->careful_until_ms;
-    size_t skip = send_limit(exchange, careful);
+    struct sb_postgres_connection *c = exchange->connection;
+    bool careful = any_writes(items, count) && simba_now_ms() < c->careful_until_ms;
+    size_t sent = 0;
 
+    many->skip = send_limit(exchange, careful);
     for (size_t i = 0; i < count; i++) {
-        int statement = (int)items[i]->statement;
+        struct sb_sql_item *item = items[i];
+        int steps[STEPS_MAX];
+        int left = list_steps(c, item->statement, &item->values, careful, steps);
 
-        sb_postgres_exchange_send(exchange,
-                                  careful ? sb_postgres_free_statement(statement) : statement,
-                                  &items[i]->values);
+        for (int step = 0; step < left; step++) {
+            many->steps[sent++] = (struct step){item, steps[step], step == 0};
+            sb_postgres_exchange_send(exchange, steps[step], &item->values);
+        }
     }
-    return skip;
 }
 
 static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = own(connection);
-    struct many many = {.items = items};
+    struct many many;
     struct sb_postgres_exchange exchange = {.take = take_item, .user = &many};
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
-    many.skip = send_items(&exchange, items, count);
+    send_items(&exchange, items, count, &many);
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
     for (size_t i = 0; i < count; i++) {
         items[i]->done = code == SIMBA_OK;
         items[i]->hit = items[i]->hit && items[i]->done;
+        items[i]->read = items[i]->read && items[i]->done;
     }
     return code;
 }
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* Behind the limit of the transaction and what is prepared comes that of the session, which yields
- * nothing where it was not set. */
+/* Behind what is prepared comes the limit of the session, which yields nothing where it was not
+ * set. */
 static int take_limit(void *user, size_t index, const PGresult *result)
 {
-    struct sb_postgres_connection *c = user;
+    struct sb_postgres_exchange *exchange = user;
 
-    if (index == 1 + SB_POSTGRES_STATEMENTS)
-        c->limited = PQntuples(result) > 0;
+    if (index + 1 == exchange->sent)
+        exchange->connection->limited = PQntuples(result) > 0;
     return SIMBA_OK;
 }
 
@@ -182,7 +251,7 @@ static int take_limit(void *user, size_t index, const PGresult *result)
  * it is another client's, too, and must not be changed. */
 static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
-    struct sb_postgres_exchange exchange = {.take = take_limit, .user = c};
+    struct sb_postgres_exchange exchange = {.take = take_limit, .user = &exchange};
     char limit[SB_POSTGRES_LIMIT_TEXT_MAX];
     int code;
 
@@ -193,7 +262,8 @@ static int prepare_all(struct sb_postgres_connection *c, struct sb_sql_failure *
         return code;
     sb_postgres_exchange_limit(&exchange);
     for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
-        sb_postgres_exchange_prepare(&exchange, i);
+        if (c->base.has_queue || !sb_postgres_needs_queue(i))
+            sb_postgres_exchange_prepare(&exchange, i);
     sb_postgres_limit_session(PQbackendPID(c->pg), limit);
     sb_postgres_exchange_send_text(&exchange, limit, NULL,
                                    (struct sb_postgres_shape){2, SB_POSTGRES_ROW_OR_NONE});
@@ -259,16 +329,17 @@ static int connect_to_server(void *user, int64_t timeout_ms,
     return code;
 }
 
-/* It may have come back in another schema. */
+/* The tables may have come back in another schema, or one of them only now. */
 static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = own(connection);
+    bool had_queue = c->base.has_queue;
     char before[SB_POSTGRES_TABLE_MAX];
     int code;
 
     memcpy(before, c->table, sizeof before);
     code = sb_postgres_init_schema(c, failure);
-    if (code != SIMBA_OK || strcmp(before, c->table) == 0)
+    if (code != SIMBA_OK || (strcmp(before, c->table) == 0 && had_queue == c->base.has_queue))
         return code;
     c->prepared = false;
     c->limited = false;

@@ -44,8 +44,8 @@ struct sb_postgres_shape {
 };
 
 /* Statements in an exchange: a batch or a look, or all that are prepared, and what comes before
- * them. */
-#define SB_POSTGRES_RESULTS_MAX 260
+ * them. An acquire is three of them at most, like a release. */
+#define SB_POSTGRES_RESULTS_MAX 780
 
 struct sb_postgres_exchange {
     struct sb_postgres_connection *connection;
@@ -142,11 +142,12 @@ int sb_postgres_fail_memory(struct sb_sql_failure *failure);
 
 /* ---- schema.c: the table on the server ------------------------------------------------------- */
 
-/* The statement that creates the table. */
+/* The statements that create the tables. */
 extern const char sb_postgres_schema[];
 
-/* Looks at the table, and creates it where it is missing and the user may. Refuses one of a
- * stranger. Takes note of its schema and of the width of its columns. */
+/* Looks at the tables, and creates them where they are missing and the user may. Refuses one of a
+ * stranger; does without that of the waiters. Takes note of their schema and of the width of the
+ * columns. */
 int sb_postgres_init_schema(struct sb_postgres_connection *connection,
                             struct sb_sql_failure *failure);
 

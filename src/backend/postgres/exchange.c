@@ -82,7 +82,8 @@ static struct sb_postgres_shape shape_of(int statement)
 {
     return (struct sb_postgres_shape){
         sb_postgres_columns(statement),
-        statement == SB_SQL_SELECT_ALL ? SB_POSTGRES_ROWS : SB_POSTGRES_ROW_OR_NONE,
+        statement == SB_SQL_SELECT_ALL || statement == SB_SQL_QUEUE ? SB_POSTGRES_ROWS
+                                                                    : SB_POSTGRES_ROW_OR_NONE,
     };
 }
 

@@ -181,6 +181,30 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- Hearing --------------------------------------------------------------------------------- */
 
+/* What is told to this client alone. Anybody may send it: what does not make sense is dropped. */
+static void take_note(struct sb_postgres_listener *l, char *payload)
+{
+    const struct simba_backend_host *host = l->config.host;
+    char *id = strchr(payload, '\n');
+
+    if (payload[0] == '\0' || id == NULL)
+        return;
+    *id++ = '\0';
+    switch (payload[0]) {
+    case SB_POSTGRES_SAYS_RELEASED:
+        host->notice(host, SIMBA_NOTICE_RELEASED, payload + 1, id);
+        break;
+    case SB_POSTGRES_SAYS_RESERVED:
+        host->notice(host, SIMBA_NOTICE_RESERVED, payload + 1, id);
+        break;
+    case SB_POSTGRES_SAYS_CHANGED:
+        host->notice(host, SIMBA_NOTICE_CHANGED, payload + 1, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
 static void hear(struct sb_postgres_listener *l)
 {
     const struct simba_backend_host *host = l->config.host;
@@ -188,7 +212,10 @@ static void hear(struct sb_postgres_listener *l)
 
     while ((note = PQnotifies(l->pg)) != NULL) {
         l->received = 0;
-        host->notice(host, SIMBA_NOTICE_RELEASED, note->extra, NULL);
+        if (strcmp(note->relname, SB_POSTGRES_CHANNEL) == 0)
+            host->notice(host, SIMBA_NOTICE_RELEASED, note->extra, NULL);
+        else
+            take_note(l, note->extra);
         PQfreemem(note);
     }
 }

@@ -9,7 +9,10 @@
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define GATHER_MS 25
@@ -122,6 +125,7 @@ static int start_worker(simba_backend *b, const struct sb_sql_limits *limits,
         .connect_ms = limits->connect_ms,
         .gather_ms = GATHER_MS,
         .waiters = b->waiters,
+        .client = b->settings.channel,
     };
 
     return sb_sql_worker_start(&config, &b->worker, error);
@@ -154,6 +158,15 @@ static int start(simba_backend *b, const struct sb_sql_limits *limits, struct si
     return code;
 }
 
+/* Only who reads the table of waiters knows it. */
+static void name_channel(struct sb_postgres_settings *settings)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, settings->channel, sizeof settings->channel);
+    sb_text_add(&text, "simba_%016" PRIx64, sb_random_seed());
+}
+
 static int open_client(const struct simba_backend_config *config,
                        const struct simba_backend_host *host, simba_backend **ret_backend,
                        struct simba_error *error)
@@ -167,6 +180,7 @@ static int open_client(const struct simba_backend_config *config,
     b->host = host;
     b->wait_task.run = run_wait;
     code = read_settings(&b->settings, config->url, host, &limits, error);
+    name_channel(&b->settings);
     if (code == SIMBA_OK)
         code = start(b, &limits, error);
     if (code != SIMBA_OK) {
@@ -238,6 +252,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     SB_URL_OPTIONS_OF(sb_postgres_options),
+    .has_queue = true,
     .no_sigpipe = true,
     .check_names = check_names,
 };

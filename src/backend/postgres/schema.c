@@ -1,5 +1,5 @@
 /*
- * schema.c - the table on a PostgreSQL server: in which schema it is, whose it is, and its
+ * schema.c - the tables on a PostgreSQL server: in which schema they are, whose they are, and their
  * creation.
  *
  * The owner of a table decides what its triggers, rules and indexes call, and that runs with the
@@ -26,7 +26,19 @@
     " NOT NULL, ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(128)"      \
     " NOT NULL, version bigint NOT NULL) WITH (fillfactor = 50)"
 
-const char sb_postgres_schema[] = CREATE NAME DEFINITION;
+/* A crash of the server may empty the table of waiters: they join again. So it is unlogged, and a
+ * change of it writes nothing to the disk. */
+#define CREATE_WAITERS "CREATE UNLOGGED TABLE IF NOT EXISTS "
+#define WAITERS_DEFINITION                                                                         \
+    " (mutex varchar NOT NULL, id varchar COLLATE \"C\" NOT NULL, since bigint NOT NULL," \
+    " client varchar(64) NOT NULL, reserved_until bigint NOT NULL, note varchar(256) NOT NULL,"    \
+    " PRIMARY KEY (mutex, id))"
+#define CREATE_ORDER "CREATE INDEX IF NOT EXISTS " SB_POSTGRES_WAITERS "_order ON "
+#define ORDER_DEFINITION " (mutex COLLATE \"C\", reserved_until, since)"
+
+const char sb_postgres_schema[] =
+    CREATE NAME DEFINITION ";\n" CREATE_WAITERS SB_POSTGRES_WAITERS WAITERS_DEFINITION
+                           ";\n" CREATE_ORDER SB_POSTGRES_WAITERS ORDER_DEFINITION;
 
 #define IS " OPERATOR(pg_catalog.=) "
 
@@ -38,9 +50,9 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
                                 " pg_catalog.quote_ident(pg_catalog.current_schema())";
 
 /* The first column that is missing; NULL: none is. */
-#define MISSING_COLUMN                                                                             \
-    "(SELECT w.name FROM pg_catalog.unnest(ARRAY['mutex', 'acquired_at', 'ttl_at',"                \
-    " 'transition_at', 'owner_id', 'version']) w(name) WHERE NOT EXISTS (SELECT 1 FROM"            \
+#define MISSING_COLUMN(columns)                                                                    \
+    "(SELECT w.name FROM pg_catalog.unnest(ARRAY[" columns                                         \
+    "]) w(name) WHERE NOT EXISTS (SELECT 1 FROM"                                                   \
     " pg_catalog.pg_attribute x WHERE x.attrelid" IS "c.oid AND x.attname::pg_catalog.text" IS     \
     "w.name AND x.attnum OPERATOR(pg_catalog.>) 0 AND NOT x.attisdropped) LIMIT 1)"
 
@@ -53,11 +65,13 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
     "'pg_catalog.text'::pg_catalog.regtype) LIMIT 1)"
 
 /* A type's modifier is its width and 4; -1: without a limit. */
+#define IS_TRUSTED                                                                                 \
+    "o.rolsuper OR o.rolname" IS "current_user OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner"
 static const char find_table[] =
-    "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, o.rolsuper OR o.rolname" IS "current_user"
-    " OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner,"
+    "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, " IS_TRUSTED ","
     " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4, "
-    "c.relpersistence, " MISSING_COLUMN ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
+    "c.relpersistence, " MISSING_COLUMN(
+        "'mutex', 'acquired_at', 'ttl_at', 'transition_at', 'owner_id', 'version'") ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
     " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
     " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
@@ -73,6 +87,16 @@ static const char find_other[] =
     " WHERE c.relname" IS "'" NAME "' AND (c.relkind" IS "'r' OR c.relkind" IS "'p')"
     " AND c.relpersistence OPERATOR(pg_catalog.<>) 't'"
     " AND c.oid OPERATOR(pg_catalog.<>) pg_catalog.to_regclass('" NAME "') LIMIT 1";
+
+#define MAY(right) "pg_catalog.has_table_privilege(c.oid, '" right "')"
+static const char find_waiters[] =
+    "SELECT o.rolname, " IS_TRUSTED ", " MAY("SELECT") " AND " MAY("INSERT") " AND " MAY(
+        "UPDATE") " AND " MAY("DELETE") ", " MISSING_COLUMN("'mutex', 'id', 'since', 'client', "
+                                                            "'reserved_until', 'note'") " FROM"
+    " pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
+    " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
+    " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
+    " WHERE c.oid" IS "pg_catalog.to_regclass($1)";
 
 /* What was found. */
 struct look {
@@ -177,7 +201,7 @@ static int create(struct sb_postgres_connection *c, const char *schema,
             &failure->error, SIMBA_EDENIED,
             "the user %s may not create a table in the current schema of the database %s; "
             "an administrator has to run: %s",
-            PQuser(c->pg), PQdb(c->pg), sb_postgres_schema);
+            PQuser(c->pg), PQdb(c->pg), CREATE NAME DEFINITION);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 
@@ -253,6 +277,121 @@ static void take_note(struct sb_postgres_connection *c, const struct look *look)
         sb_postgres_statement_name(i, c->table, c->names[i]);
 }
 
+/* ---- The table of waiters -------------------------------------------------------------------- */
+
+struct waiters_look {
+    bool found;
+    bool trusted;
+    bool usable;
+    char owner[OWNER_MAX];
+    char missing[OWNER_MAX]; /* a column; empty: none */
+};
+
+static int take_waiters(void *user, size_t index, const PGresult *result)
+{
+    struct waiters_look *look = user;
+
+    (void)index;
+    look->found = PQntuples(result) > 0;
+    if (!look->found)
+        return SIMBA_OK;
+    sb_text_copy(look->owner, sizeof look->owner, PQgetvalue(result, 0, 0));
+    look->trusted = strcmp(PQgetvalue(result, 0, 1), "t") == 0;
+    look->usable = strcmp(PQgetvalue(result, 0, 2), "t") == 0;
+    sb_text_copy(look->missing, sizeof look->missing, PQgetvalue(result, 0, 3));
+    return SIMBA_OK;
+}
+
+static int look_for_waiters(struct sb_postgres_connection *c, const char *name,
+                            struct waiters_look *ret_look, struct sb_sql_failure *failure)
+{
+    struct sb_postgres_exchange exchange = {.take = take_waiters, .user = ret_look};
+    int code = sb_postgres_exchange_begin(&exchange, c, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    *ret_look = (struct waiters_look){.found = false};
+    sb_postgres_exchange_send_text(&exchange, find_waiters, name,
+                                   (struct sb_postgres_shape){4, SB_POSTGRES_ROW_OR_NONE});
+    return sb_postgres_exchange_end(&exchange, failure);
+}
+
+static int create_waiters(struct sb_postgres_connection *c, const char *name,
+                          struct sb_sql_failure *failure)
+{
+    struct sb_postgres_exchange exchange = {.take = NULL};
+    char sql[SB_POSTGRES_TEXT_MAX];
+    struct sb_text text;
+    int code = sb_postgres_exchange_begin(&exchange, c, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    sb_text_init(&text, sql, sizeof sql);
+    sb_text_add(&text, CREATE_WAITERS "%s" WAITERS_DEFINITION, name);
+    sb_postgres_exchange_limit(&exchange);
+    sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
+    sb_text_init(&text, sql, sizeof sql);
+    sb_text_add(&text, CREATE_ORDER "%s" ORDER_DEFINITION, name);
+    sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
+    return sb_postgres_exchange_end(&exchange, failure);
+}
+
+/* Once in a client's life. */
+static void tell_no_queue(struct sb_postgres_connection *c, const char *why)
+{
+    const struct simba_backend_host *host = c->settings->host;
+
+    if (host == NULL || atomic_exchange(&c->settings->warned_of_queue, true))
+        return;
+    host->log(host, SIMBA_LOG_WARN,
+              "PostgreSQL: contenders do not wait in line, and a release wakes all of them: %s. "
+              "simba init --print shows the table " SB_POSTGRES_WAITERS,
+              why);
+}
+
+/* Whatever is wrong with it: mutexes work without it. Only a connection that is lost is a
+ * failure. */
+static int init_waiters(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+{
+    char name[SB_POSTGRES_TABLE_MAX];
+    char why[512];
+    struct waiters_look look;
+    struct sb_text text;
+    int code;
+
+    c->base.has_queue = false;
+    sb_text_init(&text, name, sizeof name);
+    sb_text_add(&text, "%.*s" SB_POSTGRES_WAITERS, (int)(strrchr(c->table, '.') + 1 - c->table),
+                c->table);
+    code = look_for_waiters(c, name, &look, failure);
+    if (code == SIMBA_OK && !look.found) {
+        code = create_waiters(c, name, failure);
+        if (code == SIMBA_OK || code == SIMBA_EEXISTS)
+            code = look_for_waiters(c, name, &look, failure);
+    }
+    sb_text_init(&text, why, sizeof why);
+    if (code != SIMBA_OK)
+        sb_text_add(&text, "%s", failure->error.text);
+    else if (!look.found)
+        sb_text_add(&text, "the table %s has gone again", name);
+    else if (!look.trusted)
+        sb_text_add(&text, "the table %s belongs to the role %s, which is not trusted", name,
+                    look.owner);
+    else if (look.missing[0] != '\0')
+        sb_text_add(&text, "the table %s has no column %s", name, look.missing);
+    else if (!look.usable)
+        sb_text_add(&text, "the user %s may not SELECT, INSERT, UPDATE and DELETE in the table %s",
+                    PQuser(c->pg), name);
+    if (code != SIMBA_OK && failure->remedy == SB_SQL_RECONNECT)
+        return code;
+    c->base.has_queue = why[0] == '\0';
+    if (!c->base.has_queue)
+        tell_no_queue(c, why);
+    return SIMBA_OK;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
 int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
 {
     struct look look;
@@ -272,5 +411,5 @@ int sb_postgres_init_schema(struct sb_postgres_connection *c, struct sb_sql_fail
         return code;
     take_note(c, &look);
     warn_of_other(c, &look);
-    return SIMBA_OK;
+    return init_waiters(c, failure);
 }

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #define SB_POSTGRES_KEYWORDS_MAX 28
+#define SB_POSTGRES_CHANNEL_MAX 32
 
 struct sb_postgres_settings {
     struct sb_sql_address address;         /* first: see sb_sql_address_read */
@@ -38,6 +39,9 @@ struct sb_postgres_settings {
     atomic_bool doubted;
 
     atomic_bool warned_of_other; /* a second table, in another schema */
+    atomic_bool warned_of_queue; /* the table of waiters cannot be used */
+
+    char channel[SB_POSTGRES_CHANNEL_MAX]; /* on which waiters of this client are told */
 };
 
 /* What the URLs take behind the '?'. */

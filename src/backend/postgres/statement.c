@@ -21,8 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the name of the table goes. */
+/* Where the names of the tables go. */
 #define TABLE "@"
+#define WAITERS "#"
+#define MARKS TABLE WAITERS
 
 /* Every function, operator and type is named with its schema. Otherwise a role that may create
  * others in a schema on the user's path could have its own called in their place. An operator that
@@ -61,6 +63,74 @@
     IS_MUTEX " AND " IS_OWNER " AND transition_at" OP(">") NOW " AND " HAS_NEXT_VERSION
 #define MAY_RELEASE IS_MUTEX " AND " IS_OWNER " AND version" OP("=") "$3::bigint"
 
+/* ---- The line: all look-ups are ranges of the index (mutex, reserved_until, since). A bound that
+ * the clock gives cannot be one of an index, hence the bound 0 beside it. The collation of the
+ * mutex decides on the index: a single waiter is found by the primary key, also by a plan that was
+ * made while the table was empty. */
+
+#define NOW_US                                                                                     \
+    "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())" OP("*") "1000000)::bigint"
+#define OF_MUTEX "w.mutex" OP("=") "$1"
+#define OF_ID "w.id" OP("=") "$2"
+#define IN_LINE_OF "w.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1"
+#define IN_LINE IN_LINE_OF " AND w.reserved_until" OP("=") "0"
+#define RESERVED                                                                                   \
+    IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND w.reserved_until" OP(">") NOW                  \
+    " AND w.id" OP("<>") "$2"
+#define IS_OVER "w.reserved_until" OP(">") "0 AND w.reserved_until" OP("<=") NOW
+#define NOT_RESERVED "NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED ")"
+
+#define PLACE                                                                                      \
+    "(SELECT pg_catalog.count(*) FROM (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE                 \
+    " AND w.since" OP("<=") "(SELECT w.since FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID     \
+    " AND w.reserved_until" OP("=") "0) LIMIT 1000) p)"
+#define RESERVED_UNTIL                                                                             \
+    "coalesce((SELECT pg_catalog.max(w.reserved_until) FROM " WAITERS " w WHERE " RESERVED "), 0)"
+
+/* Another transaction has changed this version of the row, or is about to. A row that its writer
+ * had locked first names that one twice. */
+#define IS_CHANGING "xmax" OP("<>") "'0'::pg_catalog.xid AND xmax" OP("<>") "xmin"
+
+/* One that has waited before and was reserved for has its old place, as long as the reservation is
+ * not over. A row in the line is left alone: it costs no commit. */
+#define JOIN                                                                                       \
+    "INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"                \
+    " SELECT $1::pg_catalog.text, $2::pg_catalog.text, " NOW_US ", $3::pg_catalog.text, 0, ''"     \
+    " WHERE NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID                 \
+    " AND w.reserved_until" OP("=") "0)"                                                           \
+    " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                                         \
+    " AND owner_id COLLATE pg_catalog.\"C\"" OP("<>") "$2)"                                        \
+    " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = 0, client = excluded.client,"         \
+    " since = CASE WHEN w.reserved_until" OP(">") NOW " THEN w.since ELSE excluded.since END"
+
+#define LEAVE "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID
+
+#define FORGET                                                                                     \
+    "DELETE FROM " WAITERS " w WHERE ((" OF_MUTEX " AND " OF_ID ") OR (" IN_LINE_OF " AND " IS_OVER \
+    ")) AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " IS_OWNER ")"
+
+/* The first one leaves the line also where nothing is reserved: a dead one is woken once. A waiter
+ * whose row is locked is about to leave, or to win. It is passed over, so that two clients
+ * that hand on never wait for each other. */
+#define TELL_CLIENT(kind, id)                                                                      \
+    "pg_catalog.pg_notify(l.client::pg_catalog.text, " kind OP("||") "$1" OP("||") "E'\\n'" OP(    \
+        "||") id ")"
+#define HAND_ON                                                                                    \
+    "WITH line AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE  \
+    " AND w.id" OP("<>") "$2 AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                  \
+    " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since, w.id"               \
+    " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 2 ELSE 1 END FOR UPDATE OF w SKIP LOCKED),"      \
+    " first AS (SELECT id FROM line ORDER BY since, id LIMIT 1),"                                  \
+    " reserved AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "$3::bigint FROM first" \
+    " WHERE " OF_MUTEX " AND w.id" OP("=") "first.id)"                                             \
+    " SELECT pg_catalog.count(" TELL_CLIENT(                                                       \
+        "CASE WHEN l.id" OP("=") "(SELECT id FROM first) THEN 'r' ELSE 's' END",                   \
+        "l.id::pg_catalog.text") ") FROM line l"
+
+#define QUEUE                                                                                      \
+    "SELECT w.mutex, w.id, w.since" OP("/") "1000, 0, 0, 0, " NOW "::bigint, 0 FROM " WAITERS      \
+    " w WHERE " IN_LINE " ORDER BY w.since, w.id"
+
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex" OP("=") "(SELECT mutex FROM " TABLE " WHERE " condition " FOR UPDATE SKIP LOCKED)"
 
@@ -71,6 +141,10 @@
     "SELECT pg_catalog.set_config('lock_timeout', '" wait "', " only_here "),"                     \
     " pg_catalog.set_config('search_path', '', " only_here ")"
 #define WAIT "100ms"
+
+/* In which each statement sees what was committed before it: a release sees all waiters. */
+#define READ_COMMITTED                                                                             \
+    "pg_catalog.set_config('default_transaction_isolation', 'read committed', false)"
 
 #define TELL                                                                                       \
     ", pg_catalog.pg_notify('" SB_POSTGRES_CHANNEL "'::pg_catalog.text, mutex::pg_catalog.text)"
@@ -96,9 +170,36 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                 SET_LEASE " WHERE " FREE_OF_LOCKS(MAY_GUARD) " RETURNING " COLUMNS},
     [SB_POSTGRES_RELEASE_FREE] = {"simba_release_free", CLEAR_LEASE
                                   " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS TELL},
+    [SB_SQL_SELECT_PLACE] = {"simba_place", "SELECT " COLUMNS ", " PLACE ", " RESERVED_UNTIL
+                                            ", " IS_CHANGING " FROM " TABLE
+                                            " WHERE " IS_MUTEX},
+    [SB_SQL_JOIN] = {"simba_join", JOIN},
+    [SB_SQL_LEAVE] = {"simba_leave", LEAVE},
+    [SB_SQL_QUEUE] = {"simba_queue", QUEUE},
+    [SB_POSTGRES_ACQUIRE_FAIR] = {"simba_acquire_fair", SET_LEASE
+                                  " WHERE " MAY_ACQUIRE " AND " NOT_RESERVED
+                                  " RETURNING " COLUMNS},
+    [SB_POSTGRES_ACQUIRE_FAIR_FREE] = {"simba_acquire_fair_free", SET_LEASE
+                                       " WHERE " FREE_OF_LOCKS(MAY_ACQUIRE " AND " NOT_RESERVED)
+                                       " RETURNING " COLUMNS},
+    [SB_POSTGRES_RELEASE_QUIET] = {"simba_release_quiet",
+                                   CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS},
+    [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free",
+                                        CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
+                                            MAY_RELEASE) " RETURNING " COLUMNS},
+    [SB_POSTGRES_FORGET] = {"simba_forget", FORGET},
+    [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
+
+/* With the point behind it; 0: there is none. */
+static int schema_length(const char *table)
+{
+    const char *point = strrchr(table, '.');
+
+    return point != NULL ? (int)(point - table) + 1 : 0;
+}
 
 void sb_postgres_statement_text(int statement, const char *table,
                                 char ret_text[SB_POSTGRES_TEXT_MAX])
@@ -108,12 +209,15 @@ void sb_postgres_statement_text(int statement, const char *table,
 
     sb_text_init(&text, ret_text, SB_POSTGRES_TEXT_MAX);
     for (;;) {
-        size_t length = strcspn(from, TABLE);
+        size_t length = strcspn(from, MARKS);
 
         sb_text_add(&text, "%.*s", (int)length, from);
         if (from[length] == '\0')
             break;
-        sb_text_add(&text, "%s", table);
+        if (from[length] == TABLE[0])
+            sb_text_add(&text, "%s", table);
+        else
+            sb_text_add(&text, "%.*s" SB_POSTGRES_WAITERS, schema_length(table), table);
         from += length + 1;
     }
     SB_CHECK(!text.cut, "a statement fits into its buffer");
@@ -147,12 +251,23 @@ void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX
     struct sb_text text;
 
     sb_text_init(&text, ret_text, SB_POSTGRES_LIMIT_TEXT_MAX);
-    sb_text_add(&text, LIMIT(WAIT, "false") " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d", pid);
+    sb_text_add(&text,
+                LIMIT(WAIT, "false") ", " READ_COMMITTED " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d", pid);
+}
+
+bool sb_postgres_needs_queue(int statement)
+{
+    return (statement >= SB_SQL_SELECT_PLACE && statement < SB_SQL_STATEMENTS) ||
+           (statement >= SB_POSTGRES_ACQUIRE_FAIR && statement < SB_POSTGRES_LIMIT_WAIT);
 }
 
 int sb_postgres_free_statement(int statement)
 {
     switch (statement) {
+    case SB_POSTGRES_ACQUIRE_FAIR:
+        return SB_POSTGRES_ACQUIRE_FAIR_FREE;
+    case SB_POSTGRES_RELEASE_QUIET:
+        return SB_POSTGRES_RELEASE_QUIET_FREE;
     case SB_SQL_ACQUIRE:
         return SB_POSTGRES_ACQUIRE_FREE;
     case SB_SQL_GUARD:
@@ -167,15 +282,26 @@ int sb_postgres_free_statement(int statement)
 bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
+           statement != SB_SQL_SELECT_PLACE && statement != SB_SQL_QUEUE &&
            statement < SB_POSTGRES_LIMIT_WAIT;
 }
+
+/* Behind those of every record: */
+enum { COLUMN_PLACE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_CHANGING };
 
 unsigned char sb_postgres_columns(int statement)
 {
     switch (statement) {
     case SB_SQL_INSERT:
     case SB_SQL_INSERT_IF_MISSING:
+    case SB_SQL_JOIN:
+    case SB_SQL_LEAVE:
+    case SB_POSTGRES_FORGET:
         return 0;
+    case SB_POSTGRES_HAND_ON:
+        return 1;
+    case SB_SQL_SELECT_PLACE:
+        return COLUMN_CHANGING + 1;
     case SB_POSTGRES_LIMIT_WAIT:
     case SB_POSTGRES_LIMIT_WAIT_MORE:
         return 2;
@@ -216,14 +342,31 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_SQL_GUARD:
     case SB_POSTGRES_ACQUIRE_FREE:
     case SB_POSTGRES_GUARD_FREE:
+    case SB_POSTGRES_ACQUIRE_FAIR:
+    case SB_POSTGRES_ACQUIRE_FAIR_FREE:
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->ttl_ms);
         bind_number(p, (uint64_t)values->lease_ms);
         break;
     case SB_SQL_RELEASE:
     case SB_POSTGRES_RELEASE_FREE:
+    case SB_POSTGRES_RELEASE_QUIET:
+    case SB_POSTGRES_RELEASE_QUIET_FREE:
         bind_text(p, values->id);
         bind_number(p, values->version);
+        break;
+    case SB_SQL_SELECT_PLACE:
+    case SB_SQL_LEAVE:
+    case SB_POSTGRES_FORGET:
+        bind_text(p, values->id);
+        break;
+    case SB_SQL_JOIN:
+        bind_text(p, values->id);
+        bind_text(p, values->client);
+        break;
+    case SB_POSTGRES_HAND_ON:
+        bind_text(p, values->id);
+        bind_number(p, (uint64_t)values->reserve_ms);
         break;
     default:
         break;
@@ -232,9 +375,9 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static int64_t read_number(const PGresult *result, int row, enum sb_sql_column column)
+static int64_t read_number(const PGresult *result, int row, int column)
 {
-    return strtoll(PQgetvalue(result, row, (int)column), NULL, 10);
+    return strtoll(PQgetvalue(result, row, column), NULL, 10);
 }
 
 void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_record *record)
@@ -248,4 +391,12 @@ void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_reco
     record->version = (uint64_t)read_number(result, row, SB_SQL_COLUMN_VERSION);
     record->current_db_at_ms = read_number(result, row, SB_SQL_COLUMN_CURRENT_DB_AT);
     record->fence = (uint64_t)read_number(result, row, SB_SQL_COLUMN_FENCE);
+    record->place = 0;
+    record->reserved_until_ms = 0;
+    record->changing = false;
+    if (PQnfields(result) <= COLUMN_CHANGING)
+        return;
+    record->place = read_number(result, row, COLUMN_PLACE);
+    record->reserved_until_ms = read_number(result, row, COLUMN_RESERVED_UNTIL);
+    record->changing = PQgetvalue(result, row, COLUMN_CHANGING)[0] == 't';
 }

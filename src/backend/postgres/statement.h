@@ -14,6 +14,15 @@ enum sb_postgres_statement {
     SB_POSTGRES_ACQUIRE_FREE = SB_SQL_STATEMENTS,
     SB_POSTGRES_GUARD_FREE,
     SB_POSTGRES_RELEASE_FREE,
+
+    /* Where the table of waiters is there: */
+    SB_POSTGRES_ACQUIRE_FAIR, /* heeds reservations */
+    SB_POSTGRES_ACQUIRE_FAIR_FREE,
+    SB_POSTGRES_RELEASE_QUIET, /* tells nobody: HAND_ON does */
+    SB_POSTGRES_RELEASE_QUIET_FREE,
+    SB_POSTGRES_FORGET,  /* mutex, id: its place, if it owns; and reservations that are over */
+    SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the next two */
+
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
@@ -21,14 +30,22 @@ enum sb_postgres_statement {
 };
 
 #define SB_POSTGRES_PARAMETERS_MAX 4
-#define SB_POSTGRES_LIMIT_TEXT_MAX 256
-#define SB_POSTGRES_TEXT_MAX 2048
+#define SB_POSTGRES_LIMIT_TEXT_MAX 384
+#define SB_POSTGRES_TEXT_MAX 4096
 #define SB_POSTGRES_NAME_MAX 48
 #define SB_POSTGRES_TABLE_MAX 160 /* schema and table, quoted */
 #define SB_POSTGRES_NUMBER_MAX 24
 
-/* Where a release is told, inside its transaction; the payload is the mutex. */
+/* Where a release is told to everybody, inside its transaction, if there is no table of waiters;
+ * the payload is the mutex. With that table each client has a channel of its own, and the payload
+ * is one of these, the mutex, a newline and the id of the waiter. */
 #define SB_POSTGRES_CHANNEL "simba_mutex"
+#define SB_POSTGRES_SAYS_RELEASED 'r'
+#define SB_POSTGRES_SAYS_RESERVED 's'
+#define SB_POSTGRES_SAYS_CHANGED 'c'
+
+/* The table of waiters, in the schema of the other. */
+#define SB_POSTGRES_WAITERS "simba_waiter"
 
 /* The text of a statement, and the name under which it is prepared. The table is named with its
  * schema. */
@@ -54,6 +71,9 @@ struct sb_postgres_parameters {
 
 void sb_postgres_bind(int statement, const struct sb_sql_values *values,
                       struct sb_postgres_parameters *ret_parameters);
+
+/* Whether it needs the table of waiters. */
+bool sb_postgres_needs_queue(int statement);
 
 /* The version of a statement that passes over what is locked; itself where it has none. */
 int sb_postgres_free_statement(int statement);

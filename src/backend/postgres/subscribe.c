@@ -29,7 +29,6 @@
 static const char who_answers[] = ASK;
 static const char hold_session[] = "BEGIN; " ASK;
 static const char give_up_session[] = ASK "; ROLLBACK";
-static const char listen[] = "LISTEN " SB_POSTGRES_CHANNEL "; " ASK;
 
 struct attempt {
     struct sb_postgres_subscription *s;
@@ -184,7 +183,7 @@ static bool shares_sessions(const struct attempt *a, PGconn *pg)
 
 static bool tell(const struct attempt *a, const char *text)
 {
-    const char *const values[] = {SB_POSTGRES_CHANNEL, text};
+    const char *const values[] = {a->s->settings->channel, text};
     PGconn *pg = start_connecting(a->s);
     bool told = false;
     PGresult *result;
@@ -236,6 +235,17 @@ static void try_out(const struct attempt *a, PGconn *pg)
     a->s->outcome = SB_POSTGRES_HEARS;
 }
 
+/* The channel of this client, and that of releases which are told to everybody. */
+static int listen_to(const struct attempt *a, PGconn *pg)
+{
+    char sql[sizeof "LISTEN ; LISTEN " SB_POSTGRES_CHANNEL "; " ASK + SB_POSTGRES_CHANNEL_MAX];
+    struct sb_text text;
+
+    sb_text_init(&text, sql, sizeof sql);
+    sb_text_add(&text, "LISTEN %s; LISTEN " SB_POSTGRES_CHANNEL "; " ASK, a->s->settings->channel);
+    return ask(a, pg, sql);
+}
+
 /* ---- The whole ------------------------------------------------------------------------------- */
 
 static void subscribe_on(const struct attempt *a, PGconn *pg)
@@ -250,7 +260,7 @@ static void subscribe_on(const struct attempt *a, PGconn *pg)
     pooled = ask(a, pg, who_answers) != PQbackendPID(pg);
     if (pooled && shares_sessions(a, pg))
         set_why(a->s, SB_POSTGRES_UNFIT, "a pooler is in between", "");
-    else if (ask(a, pg, listen) == 0)
+    else if (listen_to(a, pg) == 0)
         return;
     else if (pooled)
         try_out(a, pg);

@@ -18,10 +18,34 @@
 #define BLOCKED_LONG_MS 500
 #define BLOCKED_REST 4
 
-struct sb_sql_claim sb_sql_claim_of(const struct simba_request *request)
+struct sb_sql_line *sb_sql_batch_line(const struct sb_sql_batch *batch,
+                                      const struct sb_sql_repository *r)
 {
-    return (struct sb_sql_claim){request->mutex, request->id, request->ttl_ms,
-                                 request->transition_ms, request->fence};
+    return r->connection->has_queue ? batch->line : NULL;
+}
+
+bool sb_sql_leaves(const struct simba_request *request)
+{
+    return request->op == SIMBA_OP_RELEASE && request->revision == 0;
+}
+
+struct sb_sql_claim sb_sql_claim_of(const struct sb_sql_batch *batch,
+                                    const struct sb_sql_repository *r,
+                                    const struct simba_request *request)
+{
+    struct sb_sql_claim claim = {.mutex = request->mutex,
+                                 .id = request->id,
+                                 .ttl_ms = request->ttl_ms,
+                                 .transition_ms = request->transition_ms,
+                                 .fence = request->fence};
+    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+
+    if (line != NULL && (request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_RELEASE)) {
+        claim.reserve_ms = request->reserve_ms;
+        claim.client = sb_sql_line_client(line);
+        claim.queued = sb_sql_line_has(line, request->mutex, request->id);
+    }
+    return claim;
 }
 
 void sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
@@ -63,11 +87,14 @@ void sb_sql_batch_refuse(struct sb_sql_batch *batch, struct sb_sql_job *job,
 
     reply.code = error->code;
     reply.error = error;
+    if (sb_sql_leaves(job->request) && batch->line != NULL)
+        sb_sql_line_leave(batch->line, job->request->mutex, job->request->id);
     sb_sql_batch_answer(batch, job, &reply);
 }
 
 /* The owner believes in no more than it has asked for. */
-static void answer_record(struct sb_sql_batch *batch, struct sb_sql_job *job)
+static void answer_record(struct sb_sql_batch *batch, const struct sb_sql_repository *r,
+                          struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     struct sb_sql_record *record = &job->item.record;
@@ -77,7 +104,7 @@ static void answer_record(struct sb_sql_batch *batch, struct sb_sql_job *job)
     if (job->found)
         reply.revision = record->version;
     if (job->found && sb_sql_record_is_owned(record)) {
-        const struct sb_sql_claim claim = sb_sql_claim_of(request);
+        const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
 
         if ((request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_GUARD) &&
             strcmp(record->owner_id, request->id) == 0)
@@ -87,7 +114,11 @@ static void answer_record(struct sb_sql_batch *batch, struct sb_sql_job *job)
         reply.revision_counts = true;
         reply.ttl_left_ms = sb_max(0, record->ttl_at_ms) - record->current_db_at_ms;
         reply.transition_left_ms = record->transition_at_ms - record->current_db_at_ms;
+    } else if (job->found && request->op == SIMBA_OP_ACQUIRE) {
+        reply.reserved_left_ms = sb_max(0, record->reserved_until_ms - record->current_db_at_ms);
     }
+    if (job->found && request->op == SIMBA_OP_ACQUIRE && !job->changed)
+        reply.place = record->place;
     sb_sql_batch_answer(batch, job, &reply);
 }
 
@@ -111,11 +142,38 @@ static void warn_of_version(const struct sb_sql_batch *batch, struct sb_sql_conn
                      (unsigned long long)connection->version_max, connection->widen_version);
 }
 
+/* A place is given up by an acquire that wins and by every release. */
+static void note_line(struct sb_sql_line *line, const struct sb_sql_job *job)
+{
+    const struct simba_request *request = job->request;
+    bool acquires = request->op == SIMBA_OP_ACQUIRE;
+    bool releases = request->op == SIMBA_OP_RELEASE;
+
+    if ((acquires && job->changed) || releases)
+        sb_sql_line_leave(line, request->mutex, request->id);
+    if ((acquires && !job->changed) || releases)
+        sb_sql_line_set_crowded(line, request->mutex, acquires || job->item.crowded);
+}
+
+static void wake(struct sb_sql_connection *connection, const struct sb_sql_job *job)
+{
+    const struct sb_sql_waiter *next = job->item.next;
+
+    if (next[0].id[0] != '\0')
+        connection->driver->announce(connection, SIMBA_NOTICE_RELEASED, job->request->mutex,
+                                     &next[0]);
+    if (next[1].id[0] != '\0')
+        connection->driver->announce(connection, SIMBA_NOTICE_RESERVED, job->request->mutex,
+                                     &next[1]);
+}
+
 static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                      const struct sb_sql_job *job)
 {
     const struct sb_sql_driver *driver = r->connection->driver;
     const struct simba_request *request = job->request;
+    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    bool wakes_all = request->op == SIMBA_OP_RELEASE && line == NULL;
 
     if (request->op == SIMBA_OP_ACQUIRE && batch->waiters != NULL)
         sb_sql_waiters_note(batch->waiters, request->mutex, !job->changed);
@@ -125,11 +183,13 @@ static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
         r->connection->has_written = true;
     if (!job->changed && request->op == SIMBA_OP_ACQUIRE && driver->contended != NULL)
         driver->contended(r->connection);
+    if (line != NULL)
+        note_line(line, job);
     if (job->changed && driver->announce != NULL)
-        driver->announce(r->connection,
-                         request->op == SIMBA_OP_RELEASE ? SIMBA_NOTICE_RELEASED
-                                                         : SIMBA_NOTICE_CHANGED,
-                         request->mutex);
+        driver->announce(r->connection, wakes_all ? SIMBA_NOTICE_RELEASED : SIMBA_NOTICE_CHANGED,
+                         request->mutex, NULL);
+    if (request->op == SIMBA_OP_RELEASE && driver->announce != NULL)
+        wake(r->connection, job);
 }
 
 /* Makes sure that what was done went to the store that others see. A client that has released
@@ -185,7 +245,7 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     }
     for (size_t i = 0; i < batch->count; i++)
         if (batch->jobs[i].state == SB_SQL_JOB_DONE)
-            answer_record(batch, &batch->jobs[i]);
+            answer_record(batch, r, &batch->jobs[i]);
     return code;
 }
 

@@ -9,6 +9,7 @@
 #ifndef SB_SQL_BATCH_H
 #define SB_SQL_BATCH_H
 
+#include "backend/sql/line.h"
 #include "backend/sql/repository.h"
 #include "backend/sql/waiters.h"
 
@@ -20,6 +21,9 @@ enum sb_sql_job_state {
     SB_SQL_JOB_ANSWERED /* the request is not ours any more */
 };
 
+/* What is done to a job next on a store that locks rows. */
+enum sb_sql_part { SB_SQL_CHANGE, SB_SQL_READ, SB_SQL_CREATE, SB_SQL_ENTER };
+
 struct sb_sql_job {
     struct simba_request *request;
     int64_t deadline_ms;
@@ -28,19 +32,31 @@ struct sb_sql_job {
     bool found;   /* the mutex is on the store: item.record is set */
     bool changed; /* the request had an effect that others may want to know of */
     bool blocked; /* another client has locked the row: not in this run any more */
+    bool joined;  /* it has entered the line in this run, and not tried again since */
+    enum sb_sql_part part;
     struct sb_sql_item item;
 };
 
 struct sb_sql_batch {
     const struct simba_backend_host *host;
     struct sb_sql_waiters *waiters; /* NULL: the store tells by other means */
+    struct sb_sql_line *line;       /* NULL: its contenders do not wait in line */
     size_t count;
     struct sb_sql_job jobs[SB_SQL_BATCH_MAX];
     struct sb_sql_item *items[SB_SQL_BATCH_MAX]; /* of the statements that are run together */
 };
 
 /* What a request asks for. */
-struct sb_sql_claim sb_sql_claim_of(const struct simba_request *request);
+struct sb_sql_claim sb_sql_claim_of(const struct sb_sql_batch *batch,
+                                    const struct sb_sql_repository *repository,
+                                    const struct simba_request *request);
+
+/* The line that contenders wait in; NULL: there is none, or the store has no table for it. */
+struct sb_sql_line *sb_sql_batch_line(const struct sb_sql_batch *batch,
+                                      const struct sb_sql_repository *repository);
+
+/* Whether it is a RELEASE that only gives up a place. */
+bool sb_sql_leaves(const struct simba_request *request);
 
 /* Adds a job that waits. `attempts` were blocked before. */
 void sb_sql_batch_add(struct sb_sql_batch *batch, struct simba_request *request,
@@ -83,6 +99,7 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *re
  *     change    all conditional updates in one transaction; what hit is answered at once
  *     read      the rows of those that did not hit, and what is only read: mostly they are done
  *     create    the rows that are missing, and once more from the start
+ *     enter     the line, with those that have to wait and are not in it; then they read again
  *
  * No wait is long: a row that another client has locked is left for a later run, so that it delays
  * no other mutex. */

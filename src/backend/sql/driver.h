@@ -5,6 +5,13 @@
  * expression and the driver differ. All statements are prepared, all values are bound.
  *
  *     simba_mutex(mutex, acquired_at, ttl_at, transition_at, owner_id, version)
+ *     simba_waiter(mutex, id, since, client, reserved_until, note)
+ *
+ * The first is shared with other libraries. The second is ours: the line of those that wait, by
+ * `since`, in microseconds of the database's clock. A row with a `reserved_until`, in milliseconds,
+ * is out of the line: the free mutex is kept for it until then, and after that the row counts for
+ * nothing. To hand a mutex on, which is part of a RELEASE and of a LEAVE: if the mutex is free and
+ * not reserved, reserve it for the first of the line, wake that one, and tell the second.
  *
  * A connection is used by one thread at a time.
  */
@@ -41,6 +48,18 @@ struct sb_sql_record {
     uint64_t version;
     int64_t current_db_at_ms;
     uint64_t fence; /* 0: not known */
+
+    /* SB_SQL_SELECT_PLACE tells these; elsewhere they are 0: */
+    int64_t place;             /* of the id in the line, from 1; 0: it is not in it */
+    int64_t reserved_until_ms; /* for another id; 0: for none */
+    bool changing;             /* a change of the row is not committed yet */
+};
+
+/* A contender that waits, and the client to wake. */
+#define SB_SQL_CLIENT_MAX 64
+struct sb_sql_waiter {
+    char id[SIMBA_ID_MAX + 1]; /* empty: there is none */
+    char client[SB_SQL_CLIENT_MAX + 1];
 };
 
 enum sb_sql_statement {
@@ -53,6 +72,12 @@ enum sb_sql_statement {
      * the token of the owner's term: and fence is that or 0 */
     SB_SQL_GUARD,
     SB_SQL_RELEASE, /* mutex, id, version: where id owns that version */
+
+    /* With a connection that has a queue, on the table simba_waiter: */
+    SB_SQL_SELECT_PLACE, /* mutex, id: the record with the id's place and the reservation */
+    SB_SQL_JOIN,  /* mutex, id, client: a place at the end; one that was reserved for, its old one */
+    SB_SQL_LEAVE, /* mutex, id, reserve: gives up the place, hands on a mutex that is free */
+    SB_SQL_QUEUE, /* mutex: ids as owner_id, since when as acquired_at, in their order */
     SB_SQL_STATEMENTS
 };
 
@@ -64,6 +89,12 @@ struct sb_sql_values {
     int64_t lease_ms; /* ttl + transition */
     uint64_t version;
     uint64_t fence; /* 0: of any term */
+
+    /* Where the connection has a queue: */
+    int64_t reserve_ms; /* ACQUIRE: > 0: heed reservations. RELEASE, LEAVE: > 0: make one */
+    const char *client; /* which one to wake: ACQUIRE that joins, JOIN */
+    bool queued;        /* ACQUIRE, RELEASE: the id may have a place; a change that hits ends it */
+    bool joins;         /* ACQUIRE: may JOIN and SELECT_PLACE in its transaction if it misses */
 };
 
 /* What may help after a failure. */
@@ -93,7 +124,14 @@ struct sb_sql_item {
     struct sb_sql_values values;
     bool done;                   /* carried out: what follows is known */
     bool hit;                    /* a row was found, added or changed; only where it is done */
+    bool read;                   /* ACQUIRE that joins: not hit, but the record is set */
+    bool joined;                 /* the same: the id was not in the line before */
+    bool crowded;                /* RELEASE, LEAVE: others wait */
     struct sb_sql_record record; /* where it was found or changed */
+
+    /* RELEASE, LEAVE: whom to wake after the commit: the first of the line, and the second, which
+     * is told of the reservation. Empty where the statement wakes them. */
+    struct sb_sql_waiter next[2];
 };
 
 /* A deadline that is over. */
@@ -119,6 +157,7 @@ struct sb_sql_connection {
     bool created_table;        /* it was missing */
     bool won;                  /* the last acquire did: the next one need not look first */
     bool has_written;          /* so a failure is not the one that it was made because of */
+    bool has_queue;            /* simba_waiter is there; otherwise a release wakes everybody */
 
     /* While the loop uses the connection; NULL otherwise. It waits for a server no longer than
      * this. */
@@ -180,9 +219,10 @@ struct sb_sql_driver {
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
 
-    /* A mutex was released or changed its owner, and that is committed. May be NULL. */
+    /* A mutex was released or changed its owner, and that is committed. `to` is the waiter to tell;
+     * NULL: everybody. May be NULL. */
     void (*announce)(struct sb_sql_connection *connection, enum simba_notice notice,
-                     const char *mutex);
+                     const char *mutex, const struct sb_sql_waiter *to);
 
     /* An acquire has found another owner, so a contender is going to wait. May be NULL. */
     void (*contended)(struct sb_sql_connection *connection);

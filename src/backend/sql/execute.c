@@ -44,11 +44,10 @@ struct list {
     int64_t now_ms;
 };
 
-static int add_to_list(void *user, const struct sb_sql_record *record)
+static int add_item(struct list *list, const struct sb_sql_record *record,
+                    struct simba_mutex_status **ret_status)
 {
-    struct list *list = user;
     struct simba_mutex_status *status;
-    int64_t shift_ms = list->now_ms - record->current_db_at_ms;
 
     if (list->count == NAMES_MAX)
         return SIMBA_ESTORE;
@@ -65,6 +64,33 @@ static int add_to_list(void *user, const struct sb_sql_record *record)
     memset(status, 0, sizeof *status);
     sb_text_copy(status->mutex, sizeof status->mutex, record->mutex);
     status->waiters = -1;
+    *ret_status = status;
+    return SIMBA_OK;
+}
+
+static int add_waiter(void *user, const struct sb_sql_record *record)
+{
+    struct list *list = user;
+    struct simba_mutex_status *status;
+    int code = add_item(list, record, &status);
+
+    if (code != SIMBA_OK)
+        return code;
+    sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
+    status->owner.acquired_at_ms =
+        list->now_ms - record->current_db_at_ms + record->acquired_at_ms;
+    return SIMBA_OK;
+}
+
+static int add_mutex(void *user, const struct sb_sql_record *record)
+{
+    struct list *list = user;
+    struct simba_mutex_status *status;
+    int64_t shift_ms = list->now_ms - record->current_db_at_ms;
+    int code = add_item(list, record, &status);
+
+    if (code != SIMBA_OK)
+        return code;
     if (!sb_sql_record_is_owned(record))
         return SIMBA_OK;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
@@ -88,7 +114,7 @@ static int list_all(struct sb_sql_batch *batch, struct sb_sql_repository *r, str
                     struct sb_sql_failure *failure)
 {
     struct list list = {.now_ms = simba_now_ms()};
-    const struct sb_sql_sink sink = {add_to_list, &list};
+    const struct sb_sql_sink sink = {add_mutex, &list};
     struct simba_reply reply = SIMBA_REPLY_INIT;
     bool moved;
     int code = sb_sql_repository_list(r, &sink, failure);
@@ -100,6 +126,26 @@ static int list_all(struct sb_sql_batch *batch, struct sb_sql_repository *r, str
     if (code == SIMBA_OK) {
         if (list.count > 1)
             qsort(list.items, list.count, sizeof *list.items, compare_names);
+        reply.list = list.items;
+        reply.list_count = list.count;
+        sb_sql_batch_answer(batch, job, &reply);
+    }
+    sb_free(list.items);
+    return code;
+}
+
+/* Without a table of waiters nobody is known to wait. */
+static int list_waiters(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                        struct sb_sql_job *job, struct sb_sql_failure *failure)
+{
+    struct list list = {.now_ms = simba_now_ms()};
+    const struct sb_sql_sink sink = {add_waiter, &list};
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    int code = SIMBA_OK;
+
+    if (r->connection->has_queue)
+        code = sb_sql_repository_queue(r, job->request->mutex, &sink, failure);
+    if (code == SIMBA_OK) {
         reply.list = list.items;
         reply.list_count = list.count;
         sb_sql_batch_answer(batch, job, &reply);
@@ -133,6 +179,8 @@ static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     switch (job->request->op) {
     case SIMBA_OP_LIST:
         return list_all(batch, r, job, failure);
+    case SIMBA_OP_QUEUE:
+        return list_waiters(batch, r, job, failure);
     case SIMBA_OP_READ:
         return r->connection->driver->run_all == NULL ? read_one(r, job, failure) : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:
@@ -168,11 +216,11 @@ static int read_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static int write_one(struct sb_sql_repository *r, struct sb_sql_job *job,
-                     struct sb_sql_failure *failure)
+static int write_one(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                     struct sb_sql_job *job, struct sb_sql_failure *failure)
 {
     const struct simba_request *request = job->request;
-    const struct sb_sql_claim claim = sb_sql_claim_of(request);
+    const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
     bool effect = false;
     int code;
 
@@ -202,7 +250,7 @@ static int write_apart(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
         if (job->state != SB_SQL_JOB_WAITING)
             continue;
-        code = write_one(r, job, failure);
+        code = write_one(batch, r, job, failure);
         if (code == SIMBA_OK)
             code = sb_sql_batch_settle(batch, r, failure);
         else if (is_own_failure(failure) || code == SIMBA_EUNKNOWN)
@@ -220,7 +268,7 @@ static int write_in_transaction(struct sb_sql_batch *batch, struct sb_sql_reposi
 
     for (size_t i = 0; i < batch->count && code == SIMBA_OK; i++)
         if (batch->jobs[i].state == SB_SQL_JOB_WAITING)
-            code = write_one(r, &batch->jobs[i], failure);
+            code = write_one(batch, r, &batch->jobs[i], failure);
     if (code == SIMBA_OK)
         code = sb_sql_repository_commit(r, failure);
     if (code != SIMBA_OK)
@@ -242,6 +290,22 @@ static int write_together(struct sb_sql_batch *batch, struct sb_sql_repository *
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* Where there is no table of waiters, there is no place to give up. */
+static void answer_leaves(struct sb_sql_batch *batch)
+{
+    const struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
+
+        if (job->state != SB_SQL_JOB_WAITING || !sb_sql_leaves(job->request))
+            continue;
+        if (batch->line != NULL)
+            sb_sql_line_leave(batch->line, job->request->mutex, job->request->id);
+        sb_sql_batch_answer(batch, job, &reply);
+    }
+}
+
 static int write_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                      struct sb_sql_failure *failure)
 {
@@ -255,8 +319,11 @@ static int write_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                      struct sb_sql_failure *failure)
 {
-    int code = read_all(batch, repository, failure);
+    int code;
 
+    if (sb_sql_batch_line(batch, repository) == NULL)
+        answer_leaves(batch);
+    code = read_all(batch, repository, failure);
     SB_CHECK(!repository->in_transaction, "a run begins outside of a transaction");
     if (code == SIMBA_OK)
         code = write_all(batch, repository, failure);

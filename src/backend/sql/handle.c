@@ -220,7 +220,7 @@ static int attempt(simba_repository *h, struct call *call, int64_t deadline_ms,
     if (call->kind >= ACQUIRE && call->result && driver->announce != NULL)
         driver->announce(r->connection,
                          call->kind == RELEASE ? SIMBA_NOTICE_RELEASED : SIMBA_NOTICE_CHANGED,
-                         claim->mutex);
+                         claim->mutex, NULL);
     return SIMBA_OK;
 }
 

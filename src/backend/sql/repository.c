@@ -115,7 +115,12 @@ static int run(struct sb_sql_repository *r, enum sb_sql_statement statement,
 
 struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
 {
-    struct sb_sql_values values = {.mutex = claim->mutex, .id = claim->id, .fence = claim->fence};
+    struct sb_sql_values values = {.mutex = claim->mutex,
+                                   .id = claim->id,
+                                   .fence = claim->fence,
+                                   .reserve_ms = claim->reserve_ms,
+                                   .client = claim->client,
+                                   .queued = claim->queued};
 
     values.ttl_ms = sb_earlier(claim->ttl_ms, LEASE_MAX_MS);
     values.lease_ms = values.ttl_ms + sb_earlier(claim->transition_ms, LEASE_MAX_MS);
@@ -238,6 +243,17 @@ int sb_sql_repository_list(struct sb_sql_repository *r, const struct sb_sql_sink
     const struct sb_sql_values none = {0};
 
     return r->connection->driver->run(r->connection, SB_SQL_SELECT_ALL, &none, sink, NULL, failure);
+}
+
+int sb_sql_repository_queue(struct sb_sql_repository *r, const char *mutex,
+                            const struct sb_sql_sink *sink, struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = {.mutex = mutex};
+    int code = sb_sql_repository_check_names(r, mutex, NULL, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    return r->connection->driver->run(r->connection, SB_SQL_QUEUE, &values, sink, NULL, failure);
 }
 
 /* ---- Changing -------------------------------------------------------------------------------- */

@@ -25,6 +25,11 @@ struct sb_sql_claim {
     int64_t ttl_ms;
     int64_t transition_ms;
     uint64_t fence; /* of the term to renew; 0: any of this id */
+
+    /* A contender that waits in line; without a client it does neither wait nor heed it. */
+    int64_t reserve_ms; /* 0: no reservations */
+    const char *client; /* NULL: none */
+    bool queued;        /* it may have a place */
 };
 
 /* The values that a claim binds. */
@@ -111,6 +116,10 @@ int sb_sql_repository_ensure_owner(struct sb_sql_repository *repository, const c
 /* All mutexes in the order of their names. */
 int sb_sql_repository_list(struct sb_sql_repository *repository, const struct sb_sql_sink *sink,
                            struct sb_sql_failure *failure);
+
+/* Those that wait for the mutex, the next one first. Only with connection->has_queue. */
+int sb_sql_repository_queue(struct sb_sql_repository *repository, const char *mutex,
+                            const struct sb_sql_sink *sink, struct sb_sql_failure *failure);
 
 int sb_sql_repository_begin(struct sb_sql_repository *repository, struct sb_sql_failure *failure);
 

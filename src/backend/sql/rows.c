@@ -9,58 +9,87 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS 2 /* the second for rows that had to be created */
+/* Change, read, create, change, read, enter, read, change, read: no job takes a longer way. */
+#define ROUNDS 4
+
+/* How often a contender that has entered the line comes back for a change that is not committed. */
+#define CHANGING_MAX 5
 
 /* Into how many parts statements that fail together are split. Some servers take a second to say
  * that a row is locked, so that few steps count for more than few parts. */
 #define SPLIT 16
 
-enum part { CHANGE, READ, CREATE };
-
 struct run {
     struct sb_sql_batch *batch;
     struct sb_sql_repository *repository;
-    enum part part;
+    enum sb_sql_part part;
 };
 
 /* ---- What a part makes of a job -------------------------------------------------------------- */
 
-static bool concerns(enum part part, const struct sb_sql_job *job)
+static bool concerns(enum sb_sql_part part, const struct sb_sql_job *job)
 {
-    if (job->state != SB_SQL_JOB_WAITING || job->blocked)
-        return false;
-    return part == CHANGE ? job->request->op != SIMBA_OP_READ : part == READ || !job->found;
+    return job->state == SB_SQL_JOB_WAITING && !job->blocked && job->part == part;
 }
 
-static void prepare_job(enum part part, struct sb_sql_job *job)
+static void prepare_change(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
-    const struct sb_sql_claim claim = sb_sql_claim_of(request);
+    const struct sb_sql_claim claim = sb_sql_claim_of(run->batch, run->repository, request);
     struct sb_sql_item *item = &job->item;
 
-    memset(item, 0, sizeof *item);
-    item->values.mutex = request->mutex;
-    if (part != CHANGE) {
-        item->statement = part == READ ? SB_SQL_SELECT : SB_SQL_INSERT_IF_MISSING;
-        return;
-    }
     item->values = sb_sql_claim_values(&claim);
     item->values.version = request->revision;
     item->statement = request->op == SIMBA_OP_ACQUIRE ? SB_SQL_ACQUIRE
                       : request->op == SIMBA_OP_GUARD ? SB_SQL_GUARD
+                      : sb_sql_leaves(request)        ? SB_SQL_LEAVE
                                                       : SB_SQL_RELEASE;
+    if (request->op == SIMBA_OP_ACQUIRE && claim.client != NULL && !claim.queued)
+        item->values.joins = sb_sql_line_is_crowded(run->batch->line, request->mutex) &&
+                             sb_sql_line_enter(run->batch->line, request->mutex, request->id);
 }
 
-/* Whether the change that did not hit would hit now: then it met a lock. */
+static void prepare_job(const struct run *run, struct sb_sql_job *job)
+{
+    const struct simba_request *request = job->request;
+    struct sb_sql_line *line = sb_sql_batch_line(run->batch, run->repository);
+    struct sb_sql_item *item = &job->item;
+
+    memset(item, 0, sizeof *item);
+    item->values.mutex = request->mutex;
+    switch (run->part) {
+    case SB_SQL_CHANGE:
+        prepare_change(run, job);
+        break;
+    case SB_SQL_READ:
+        item->values.id = request->id;
+        item->statement = line != NULL && request->op == SIMBA_OP_ACQUIRE ? SB_SQL_SELECT_PLACE
+                                                                          : SB_SQL_SELECT;
+        break;
+    case SB_SQL_CREATE:
+        item->statement = SB_SQL_INSERT_IF_MISSING;
+        break;
+    case SB_SQL_ENTER:
+        item->values.id = request->id;
+        item->values.client = sb_sql_line_client(run->batch->line);
+        item->statement = SB_SQL_JOIN;
+        break;
+    }
+}
+
+/* Whether the change that did not hit would hit now: then it met a lock, or the mutex was released
+ * meanwhile. */
 static bool could_change(const struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_record *record = &job->item.record;
     bool mine = request->id != NULL && strcmp(record->owner_id, request->id) == 0;
+    bool reserved =
+        request->reserve_ms > 0 && record->reserved_until_ms > record->current_db_at_ms;
 
     switch (request->op) {
     case SIMBA_OP_ACQUIRE:
-        return mine || !sb_sql_record_is_owned(record);
+        return mine || (!sb_sql_record_is_owned(record) && !reserved);
     case SIMBA_OP_GUARD:
         return mine && record->transition_at_ms > record->current_db_at_ms;
     case SIMBA_OP_RELEASE:
@@ -70,23 +99,73 @@ static bool could_change(const struct sb_sql_job *job)
     }
 }
 
+/* What an ACQUIRE does that finds the mutex owned or reserved. It enters the line, and reads once
+ * more when that is committed. A release takes its row before it looks for waiters. So if a release
+ * has not seen the new row in the line, it has taken its own row before, and the second read finds
+ * the mutex free, or the row in the middle of a change: then the contender comes back. The mark may
+ * be that of a change which was rolled back, so it comes back a few times only. */
+static void wait_in_line(const struct run *run, struct sb_sql_job *job)
+{
+    const struct simba_request *request = job->request;
+    struct sb_sql_line *line = sb_sql_batch_line(run->batch, run->repository);
+    const struct sb_sql_record *record = &job->item.record;
+
+    if (line != NULL && record->place == 0 && !job->joined &&
+        sb_sql_line_enter(line, request->mutex, request->id))
+        job->part = SB_SQL_ENTER;
+    else if (record->changing && (job->joined || job->attempts > 0) &&
+             job->attempts < CHANGING_MAX)
+        job->blocked = true;
+    else
+        job->state = SB_SQL_JOB_DONE;
+}
+
 /* A missing row ends all but an acquire, which goes on to create it. */
 static void take_read(const struct run *run, struct sb_sql_job *job)
 {
+    const struct simba_request *request = job->request;
     struct sb_sql_failure failure;
 
-    job->found = job->item.hit;
+    job->found = job->item.hit || job->item.read;
     job->changed = false;
-    if (!job->found && job->request->op == SIMBA_OP_ACQUIRE)
-        return;
-    if (!job->found || !could_change(job)) {
+    if (!job->found && request->op == SIMBA_OP_ACQUIRE) {
+        job->part = SB_SQL_CREATE;
+    } else if (!job->found) {
         job->state = SB_SQL_JOB_DONE;
-    } else if (job->request->op != SIMBA_OP_RELEASE &&
+    } else if (!could_change(job)) {
+        if (request->op == SIMBA_OP_ACQUIRE)
+            wait_in_line(run, job);
+        else
+            job->state = SB_SQL_JOB_DONE;
+    } else if (request->op != SIMBA_OP_RELEASE &&
                sb_sql_repository_check_version(run->repository, &job->item.record, &failure) !=
                    SIMBA_OK) {
         sb_sql_batch_refuse(run->batch, job, &failure.error);
+    } else if (job->joined) {
+        job->joined = false;
+        job->part = SB_SQL_CHANGE;
     } else {
         job->blocked = true;
+    }
+}
+
+static void take_change(const struct run *run, struct sb_sql_job *job)
+{
+    struct sb_sql_item *item = &job->item;
+
+    if (item->statement == SB_SQL_LEAVE) {
+        job->found = false;
+        job->changed = false;
+        job->state = SB_SQL_JOB_DONE;
+    } else if (item->hit) {
+        job->found = true;
+        job->changed = job->request->op != SIMBA_OP_GUARD;
+        job->state = SB_SQL_JOB_DONE;
+    } else if (item->read && !item->joined) {
+        take_read(run, job);
+    } else {
+        job->joined = item->joined;
+        job->part = SB_SQL_READ;
     }
 }
 
@@ -94,12 +173,20 @@ static void take_read(const struct run *run, struct sb_sql_job *job)
 static void take_job(const struct run *run, struct sb_sql_job *job)
 {
     SB_CHECK(job->state == SB_SQL_JOB_WAITING, "a job is done once");
-    if (run->part == READ) {
+    switch (run->part) {
+    case SB_SQL_CHANGE:
+        take_change(run, job);
+        break;
+    case SB_SQL_READ:
         take_read(run, job);
-    } else if (run->part == CHANGE && job->item.hit) {
-        job->found = true;
-        job->changed = job->request->op != SIMBA_OP_GUARD;
-        job->state = SB_SQL_JOB_DONE;
+        break;
+    case SB_SQL_CREATE:
+        job->part = SB_SQL_CHANGE;
+        break;
+    case SB_SQL_ENTER:
+        job->joined = true;
+        job->part = SB_SQL_READ;
+        break;
     }
 }
 
@@ -140,9 +227,17 @@ static int take_done(const struct run *run, struct sb_sql_item **items, size_t *
 static int run_items(const struct run *run, struct sb_sql_item **items, size_t count,
                      struct sb_sql_failure *failure);
 
+/* What met a lock in a change is read next, to learn whether it matters. */
+static void skip_locked(const struct run *run, struct sb_sql_job *job)
+{
+    if (run->part == SB_SQL_CHANGE && !sb_sql_leaves(job->request))
+        job->part = SB_SQL_READ;
+    else
+        job->blocked = true;
+}
+
 /* One of them cannot be carried out, or meets a lock: it is found by splitting up, so that the
- * others are not concerned. What met a lock in a change is read next, to learn whether it
- * matters. */
+ * others are not concerned. */
 static int take_failure(const struct run *run, struct sb_sql_item **items, size_t count,
                         struct sb_sql_failure *failure)
 {
@@ -160,7 +255,7 @@ static int take_failure(const struct run *run, struct sb_sql_item **items, size_
     if (count == 1 && failure->remedy == SB_SQL_GIVE_UP)
         sb_sql_batch_refuse(run->batch, job_of(items[0]), &failure->error);
     else if (count == 1)
-        job_of(items[0])->blocked = run->part != CHANGE;
+        skip_locked(run, job_of(items[0]));
     for (size_t i = 0; count > 1 && i < count && code == SIMBA_OK; i += step)
         code = run_items(run, items + i, count - i < step ? count - i : step, failure);
     return code;
@@ -177,7 +272,7 @@ static int run_items(const struct run *run, struct sb_sql_item **items, size_t c
         int settled;
 
         for (size_t i = 0; i < count; i++)
-            items[i]->done = items[i]->hit = false; /* whatever an attempt that failed has left */
+            items[i]->done = items[i]->hit = items[i]->read = false; /* whatever an attempt that failed has left */
         code = connection->driver->run_all(connection, items, count, failure);
         settled = take_done(run, items, &count, &unsettled);
 
@@ -191,7 +286,7 @@ static int run_items(const struct run *run, struct sb_sql_item **items, size_t c
     return SIMBA_OK;
 }
 
-static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r, enum part part,
+static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r, enum sb_sql_part part,
                     struct sb_sql_failure *failure)
 {
     const struct run run = {batch, r, part};
@@ -202,7 +297,7 @@ static int run_part(struct sb_sql_batch *batch, struct sb_sql_repository *r, enu
 
         if (!concerns(part, job))
             continue;
-        prepare_job(part, job);
+        prepare_job(&run, job);
         batch->items[count++] = &job->item;
     }
     qsort(batch->items, count, sizeof batch->items[0], compare_items);
@@ -233,18 +328,22 @@ int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     bool waiting = true;
     int code = SIMBA_OK;
 
-    for (size_t i = 0; i < batch->count; i++)
-        batch->jobs[i].blocked = false;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
+
+        job->blocked = false;
+        job->joined = false;
+        job->part = job->request != NULL && job->request->op == SIMBA_OP_READ ? SB_SQL_READ
+                                                                              : SB_SQL_CHANGE;
+    }
     refuse_unfit(batch, r);
     for (int round = 0; round < ROUNDS && code == SIMBA_OK && waiting; round++) {
-        code = run_part(batch, r, CHANGE, failure);
-        if (code == SIMBA_OK)
-            code = run_part(batch, r, READ, failure);
-        if (code == SIMBA_OK)
-            code = run_part(batch, r, CREATE, failure);
+        for (int part = SB_SQL_CHANGE; part <= SB_SQL_ENTER && code == SIMBA_OK; part++)
+            code = run_part(batch, r, (enum sb_sql_part)part, failure);
         waiting = false;
         for (size_t i = 0; i < batch->count; i++)
-            waiting = waiting || concerns(READ, &batch->jobs[i]);
+            waiting = waiting ||
+                      (batch->jobs[i].state == SB_SQL_JOB_WAITING && !batch->jobs[i].blocked);
     }
     for (size_t i = 0; i < batch->count; i++)
         SB_CHECK(batch->jobs[i].state != SB_SQL_JOB_DONE, "what is done is answered");

@@ -105,8 +105,14 @@ static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
     return sb_sql_queue_add(&w->queue, &entry);
 }
 
-/* Answers those that need no database; returns the others. A release of nothing only leaves a wait
- * queue, and SQL stores have none. */
+/* Whether the request only gives up a place that the contender does not have. */
+static bool is_void(const struct sb_sql_worker *w, const struct simba_request *request)
+{
+    return sb_sql_leaves(request) &&
+           (w->batch.line == NULL || !sb_sql_line_has(w->batch.line, request->mutex, request->id));
+}
+
+/* Answers those that need no database; returns the others. */
 static struct simba_request *answer_void(struct sb_sql_worker *w, struct simba_request *batch)
 {
     struct simba_request *rest = NULL;
@@ -116,7 +122,7 @@ static struct simba_request *answer_void(struct sb_sql_worker *w, struct simba_r
         struct simba_request *request = batch;
 
         batch = request->next;
-        if (request->op == SIMBA_OP_RELEASE && request->revision == 0) {
+        if (is_void(w, request)) {
             reply_code(w, request, SIMBA_OK);
         } else {
             request->next = NULL;
@@ -533,6 +539,7 @@ static void free_worker(struct sb_sql_worker *w)
     pthread_cond_destroy(&w->arrived);
     pthread_mutex_destroy(&w->lock);
     sb_sql_queue_clear(&w->queue);
+    sb_sql_line_destroy(w->batch.line);
     sb_free(w);
 }
 
@@ -589,6 +596,13 @@ int sb_sql_worker_start(const struct sb_sql_worker_config *config,
 
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    if (config->client != NULL) {
+        w->batch.line = sb_sql_line_create(config->client);
+        if (w->batch.line == NULL) {
+            sb_free(w);
+            return sb_error_plain(error, SIMBA_ENOMEM);
+        }
+    }
     w->config = *config;
     w->batch.host = config->host;
     w->batch.waiters = config->waiters;

@@ -23,6 +23,9 @@ struct sb_sql_worker_config {
     int64_t connect_ms; /* and a connection for being made */
     int64_t gather_ms;  /* how long renewals may wait for more of them to come */
     struct sb_sql_waiters *waiters; /* what to poll for; NULL: nothing */
+    /* By which name waiters of this client are woken, at most SB_SQL_CLIENT_MAX bytes; NULL: they
+     * do not wait in line. */
+    const char *client;
 };
 
 /* Connects on the calling thread, so that what is wrong with the store is known at once; then

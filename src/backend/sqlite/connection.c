@@ -314,10 +314,11 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
 }
 
 static void announce(struct sb_sql_connection *connection, enum simba_notice notice,
-                     const char *mutex)
+                     const char *mutex, const struct sb_sql_waiter *to)
 {
     struct sb_sqlite_connection *c = own(connection);
 
+    (void)to;
     sb_sqlite_wake_write(&c->wake, notice, mutex, sb_sqlite_names_note(c));
 }
 

@@ -1,0 +1,146 @@
+/*
+ * line.c - what a client knows of the lines in which its contenders wait. Owns the list of those
+ * that may have a row; must not know statements.
+ */
+#include "backend/sql/line.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define CROWDS 256
+
+struct place {
+    struct sb_hash_node node; /* first */
+    char mutex[SIMBA_MUTEX_MAX + 1];
+    char id[SIMBA_ID_MAX + 1];
+};
+
+struct sb_sql_line {
+    pthread_mutex_t lock;
+    struct sb_hash_table places;         /* under the lock */
+    atomic_uint_least32_t crowds[CROWDS]; /* the hash of the last crowded mutex in its slot */
+    char client[SB_SQL_CLIENT_MAX + 1];
+};
+
+struct sb_sql_line *sb_sql_line_create(const char *client)
+{
+    struct sb_sql_line *line = sb_alloc_zero(sizeof *line);
+
+    SB_CHECK(strlen(client) <= SB_SQL_CLIENT_MAX, "the name of a client fits into its column");
+    if (line == NULL)
+        return NULL;
+    if (sb_hash_table_init(&line->places) != SIMBA_OK) {
+        sb_free(line);
+        return NULL;
+    }
+    pthread_mutex_init(&line->lock, NULL);
+    sb_text_copy(line->client, sizeof line->client, client);
+    return line;
+}
+
+void sb_sql_line_destroy(struct sb_sql_line *line)
+{
+    struct sb_hash_node *node;
+
+    if (line == NULL)
+        return;
+    while ((node = sb_hash_table_next(&line->places, NULL)) != NULL) {
+        sb_hash_table_remove(&line->places, node);
+        sb_free(node);
+    }
+    sb_hash_table_free(&line->places);
+    pthread_mutex_destroy(&line->lock);
+    sb_free(line);
+}
+
+const char *sb_sql_line_client(const struct sb_sql_line *line)
+{
+    return line->client;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const char *mutex, const char *id)
+{
+    return sb_hash(mutex) * 31 + sb_hash(id);
+}
+
+/* With the lock held. */
+static struct place *find(const struct sb_sql_line *line, const char *mutex, const char *id)
+{
+    uint32_t hash = hash_of(mutex, id);
+    struct sb_hash_node *node = NULL;
+
+    while ((node = sb_hash_table_find(&line->places, node, hash)) != NULL) {
+        struct place *place = (struct place *)node;
+
+        if (strcmp(place->id, id) == 0 && strcmp(place->mutex, mutex) == 0)
+            return place;
+    }
+    return NULL;
+}
+
+bool sb_sql_line_enter(struct sb_sql_line *line, const char *mutex, const char *id)
+{
+    struct place *place;
+
+    pthread_mutex_lock(&line->lock);
+    place = find(line, mutex, id);
+    if (place == NULL) {
+        place = sb_alloc_zero(sizeof *place);
+        if (place != NULL) {
+            sb_text_copy(place->mutex, sizeof place->mutex, mutex);
+            sb_text_copy(place->id, sizeof place->id, id);
+            sb_hash_table_add(&line->places, &place->node, hash_of(mutex, id));
+        }
+    }
+    pthread_mutex_unlock(&line->lock);
+    return place != NULL;
+}
+
+void sb_sql_line_leave(struct sb_sql_line *line, const char *mutex, const char *id)
+{
+    struct place *place;
+
+    pthread_mutex_lock(&line->lock);
+    place = find(line, mutex, id);
+    if (place != NULL)
+        sb_hash_table_remove(&line->places, &place->node);
+    pthread_mutex_unlock(&line->lock);
+    sb_free(place);
+}
+
+bool sb_sql_line_has(struct sb_sql_line *line, const char *mutex, const char *id)
+{
+    bool has;
+
+    pthread_mutex_lock(&line->lock);
+    has = line->places.count > 0 && find(line, mutex, id) != NULL;
+    pthread_mutex_unlock(&line->lock);
+    return has;
+}
+
+/* ---- Crowds ---------------------------------------------------------------------------------- */
+
+/* Two mutexes in one slot only forget each other. */
+void sb_sql_line_set_crowded(struct sb_sql_line *line, const char *mutex, bool crowded)
+{
+    uint32_t hash = sb_hash(mutex);
+    uint32_t slot = hash % CROWDS;
+
+    if (crowded || atomic_load(&line->crowds[slot]) == hash)
+        atomic_store(&line->crowds[slot], crowded ? hash : 0);
+}
+
+bool sb_sql_line_is_crowded(struct sb_sql_line *line, const char *mutex)
+{
+    uint32_t hash = sb_hash(mutex);
+
+    return atomic_load(&line->crowds[hash % CROWDS]) == hash;
+}

@@ -1,0 +1,30 @@
+/*
+ * line.h - what a client knows of the lines in which its contenders wait: which of them may have a
+ * row in simba_waiter, and which mutexes had a line lately. From any thread.
+ */
+#ifndef SB_SQL_LINE_H
+#define SB_SQL_LINE_H
+
+#include "backend/sql/driver.h"
+
+struct sb_sql_line;
+
+/* Creates. `client` is the name by which waiters are woken, at most SB_SQL_CLIENT_MAX bytes. NULL
+ * when memory is short. */
+struct sb_sql_line *sb_sql_line_create(const char *client);
+void sb_sql_line_destroy(struct sb_sql_line *line); /* takes NULL */
+
+const char *sb_sql_line_client(const struct sb_sql_line *line);
+
+/* Whether the contender may have a place. It has one from before the statement that joins is sent,
+ * whatever becomes of it, until a statement that removes it was carried out. False when memory is
+ * short: then it must not join. */
+bool sb_sql_line_enter(struct sb_sql_line *line, const char *mutex, const char *id);
+void sb_sql_line_leave(struct sb_sql_line *line, const char *mutex, const char *id);
+bool sb_sql_line_has(struct sb_sql_line *line, const char *mutex, const char *id);
+
+/* Whether others wait for the mutex: a guess, which decides how many statements go together. */
+void sb_sql_line_set_crowded(struct sb_sql_line *line, const char *mutex, bool crowded);
+bool sb_sql_line_is_crowded(struct sb_sql_line *line, const char *mutex);
+
+#endif
