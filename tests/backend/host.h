@@ -59,6 +59,7 @@ struct call {
     int64_t as_of_ms;
     int64_t waiters;
     int64_t place;
+    int64_t reserved_left_ms;
     struct simba_mutex_status list[8];
     size_t list_count;
     struct simba_error error;

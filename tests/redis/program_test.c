@@ -6,6 +6,8 @@
 
 #include <signal.h>
 
+#define CHANNELS "return #redis.call('PUBSUB', 'CHANNELS')"
+
 static struct server server;
 static char url[256];
 
@@ -54,6 +56,27 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
     assert_int_equal(process_wait(&holder), 128 + SIGTERM);
     assert_int_equal(process_wait(&waiter), 0);
     assert_true(file_exists("ran"));
+}
+
+/* The first in line stands still: the second owns when the reservation is over, not a lease. */
+static void a_waiter_that_is_stopped_costs_a_reservation(void **state)
+{
+    (void)state;
+    setenv("SIMBA_URL", server_url(&server, "?ttl=20s&transition=20s"), 1);
+    struct process holder = holder_start();
+    struct process stopped = simba_start(NULL, "lock", "m", "--", "touch", "first", NULL);
+    wait_until(server_number(&server, "ZCARD simba:{m}:contender") == 1);
+    struct process second = simba_start(NULL, "lock", "m", "--", "touch", "second", NULL);
+    wait_until(server_number(&server, "ZCARD simba:{m}:contender") == 2);
+    wait_until(server_number(&server, "EVAL %s 0", CHANNELS) == 2);
+    kill(stopped.pid, SIGSTOP);
+    kill(holder.pid, SIGTERM);
+    wait_until(file_exists("second"));
+    assert_false(file_exists("first"));
+    kill(stopped.pid, SIGCONT);
+    process_wait(&holder);
+    assert_int_equal(process_wait(&second), 0);
+    assert_int_equal(process_wait(&stopped), 0);
 }
 
 /* Who owns is told also where the rights do not reach for who waits. */
@@ -239,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_command_runs_while_the_mutex_is_held_and_leaves_nothing),
         CASE(the_mutex_excludes_and_is_handed_over),
+        CASE(a_waiter_that_is_stopped_costs_a_reservation),
         CASE(a_status_without_the_queue_is_still_a_status),
         CASE(what_cannot_be_read_is_left_out_of_the_list_and_named),
         CASE(everybody_who_looks_is_told_the_same_token),

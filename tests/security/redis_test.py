@@ -11,7 +11,6 @@ from program import Simba, case, contains, equal, limit_memory, main, now, numbe
 from resp import Client, read_value
 from servers import Redis, free_port
 
-LEASE_MS = 30000
 LEASE_OPTIONS = "ttl=20s&transition=10s&jitter=0ms..50ms"
 DAY_US = 86400 * 1000 * 1000
 HOLD = "echo $SIMBA_FENCE >owner.new; mv owner.new owner; exec sleep 600"
@@ -51,16 +50,7 @@ class Served:
         return wait_until(lambda: self.admin.ask("PUBSUB", "CHANNELS", "simba:{m}:*"), "a waiter listens")[0]
 
 
-def forgeries(now_us):
-    """What a release might say, and what none would say; with the lease, the key and the database of the waiter."""
-    yield "released@@x"
-    yield "released@@"
-    for token in (1, now_us, now_us + 60 * 1000 * 1000, now_us + 300 * DAY_US, 9007199254740991, 2**63 - 1):
-        for at in (now_us, now_us - 1000000, now_us + 1000000):
-            yield f"released@@x@@handed@@{token}@@{at}@@{LEASE_MS}@@{len('simba:{m}')}@@0"
-    yield "acquired@@x"
-    yield "handed@@"
-    yield "released@@" + "x" * 100000
+FORGERIES = ("released@@x", "released@@", "reserved@@x", "reserved@@", "acquired@@x", "handed@@", "released@@" + "x" * 100000)
 
 
 @case
@@ -71,11 +61,11 @@ def a_user_with_nothing_but_publish_makes_no_second_owner():
         waiter = Simba("--url", served.url(), "lock", "m", "--", "sh", "-c", STEAL)
         channel = served.channel()
         before = served.admin.ask("GET", "simba:{m}")
-        for text in forgeries(served.now_us()):
+        for text in FORGERIES:
             attempts = served.calls("evalsha")
             equal(served.speaker.ask("PUBLISH", channel, text), 1)
             served.speaker.ask("PUBLISH", "simba:{m}", text)
-            if text.startswith("released@@"):
+            if text.startswith("re"):
                 wait_until(lambda: served.calls("evalsha") > attempts or os.path.exists("second"), "the waiter looks")
             true(not os.path.exists("second"), f"a second command runs after {text[:100]!r}")
             equal(served.admin.ask("GET", "simba:{m}"), before)

@@ -8,6 +8,7 @@
 #define PREFIX "simba:{"
 #define QUEUE "}:contender"
 #define FENCE "}:fence"
+#define RESERVED "}:reserved"
 
 static struct sb_redis_argument make_key(char target[SB_REDIS_KEY_MAX], const char *mutex,
                                          size_t length, const char *suffix)
@@ -32,12 +33,13 @@ void sb_redis_keys_make(struct sb_redis_keys *keys, const char *mutex)
     keys->arguments[0] = make_key(keys->owner, mutex, length, "}");
     keys->arguments[1] = make_key(keys->queue, mutex, length, QUEUE);
     keys->arguments[2] = make_key(keys->fence, mutex, length, FENCE);
+    keys->arguments[3] = make_key(keys->reserved, mutex, length, RESERVED);
 }
 
 /* The end tells which key it is, whatever is in the name of the mutex. */
 static size_t suffix_length(const char *key, size_t length)
 {
-    static const char *const suffixes[] = {"}", QUEUE, FENCE};
+    static const char *const suffixes[] = {"}", QUEUE, FENCE, RESERVED};
 
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         size_t suffix = strlen(suffixes[i]);

@@ -1,9 +1,11 @@
 /*
- * keys.h - the names of keys and channels, which contenders of every language agree on.
+ * keys.h - the names of keys and channels, which contenders of every language agree on; those of
+ * the JVM know neither the counter nor the reservation.
  *
  *     simba:{MUTEX}             the owner's key, and the channel of all changes
  *     simba:{MUTEX}:contender   the wait queue
  *     simba:{MUTEX}:fence       the counter behind the token
+ *     simba:{MUTEX}:reserved    the waiter that the free mutex is reserved for
  *     simba:{MUTEX}:ID          the channel of one contender
  */
 #ifndef SB_REDIS_KEYS_H
@@ -18,17 +20,18 @@
 #define SB_REDIS_CHANNEL_MAX (SIMBA_MUTEX_MAX + SIMBA_ID_MAX + 16)
 #define SB_REDIS_CHANNEL_MUTEX_AT 7 /* where MUTEX begins in the name of a channel */
 
-/* The three keys, as arguments of a script. */
+/* The four keys, as arguments of a script. */
 struct sb_redis_keys {
     char owner[SB_REDIS_KEY_MAX];
     char queue[SB_REDIS_KEY_MAX];
     char fence[SB_REDIS_KEY_MAX];
-    struct sb_redis_argument arguments[3];
+    char reserved[SB_REDIS_KEY_MAX];
+    struct sb_redis_argument arguments[4];
 };
 
 void sb_redis_keys_make(struct sb_redis_keys *keys, const char *mutex);
 
-/* The mutex that a key belongs to, whichever of the three it is. False for other keys, and for what
+/* The mutex that a key belongs to, whichever of the four it is. False for other keys, and for what
  * cannot be the name of a mutex. */
 bool sb_redis_key_mutex(const char *key, size_t length, char ret_mutex[SIMBA_MUTEX_MAX + 1]);
 

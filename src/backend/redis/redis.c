@@ -163,7 +163,7 @@ static void submit(simba_backend *store, struct simba_request *batch)
         if (batch->op == SIMBA_OP_LIST)
             sb_redis_list_start(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
-            sb_redis_queue_start(store, batch);
+            sb_redis_request_start(store, batch, sb_redis_queue_take);
         else
             sb_redis_request_start(store, batch, sb_redis_request_reply);
         batch = next;

@@ -5,8 +5,7 @@
  * whose keys the server does not let this client read, or under whose keys is something else, is
  * left out with a warning: it must not hide the others.
  *
- * QUEUE: a READ finds the server that the mutex is on, and ZRANGE tells who waits there, the oldest
- * first. A slot that is on the move just now sends the ZRANGE on.
+ * QUEUE: a READ that tells the waiters, too, the oldest first.
  *
  * The READs pass the stages of all requests, so that missing scripts, reconnections and nodes that
  * moved are no matter of this file. Anybody can write what the keys hold.
@@ -26,8 +25,6 @@
 #define SCAN_COUNT "1000"
 #define NAMES_MAX 1000000 /* in the list of all mutexes */
 #define READS_MAX 256     /* at once */
-#define LAST_PLACE "9999" /* of the waiters that are told */
-#define WAYS_MAX 8        /* nodes that one ZRANGE is sent to */
 
 struct listing;
 
@@ -213,7 +210,7 @@ static int compare(const void *a, const void *b)
     return strcmp(left->mutex, right->mutex);
 }
 
-/* A mutex has up to three keys, and SCAN may tell a key twice. */
+/* A mutex has up to four keys, and SCAN may tell a key twice. */
 static void sort_names(struct listing *l)
 {
     size_t kept = 0;
@@ -370,142 +367,61 @@ void sb_redis_list_start(simba_backend *store, struct simba_request *request)
     scan_node(l);
 }
 
-struct queue {
-    struct sb_redis_command command; /* first: ZRANGE */
-    struct simba_request read;       /* of the mutex */
-    simba_backend *store;
-    struct simba_request *request;
-    struct sb_redis_keys keys;
-    unsigned ways; /* so far */
-};
+/* ---- Waiters --------------------------------------------------------------------------------- */
 
-/* ---- The end --------------------------------------------------------------------------------- */
-
-static void fail_queue(struct queue *q, const struct simba_error *error)
+/* Since when a waiter waits, on our clock; 0 where its score cannot tell. A score is half a second
+ * before the time. */
+static int64_t read_since(const redisReply *score, int64_t store_us, int64_t now_ms)
 {
-    sb_redis_request_reply(q->store, q->request, NULL, error);
-    sb_free(q);
+    double since_s = score->type == REDIS_REPLY_STRING ? strtod(score->str, NULL) + 0.5 : 0;
+    double waited_ms = ((double)store_us - since_s * 1e6) / 1e3;
+
+    if (!(since_s >= 1 && waited_ms > -1000 && waited_ms < (double)now_ms))
+        return 0;
+    return now_ms - sb_max((int64_t)waited_ms, 0);
 }
 
-/* ---- The set --------------------------------------------------------------------------------- */
-
-static void take_ids(struct queue *q, const redisReply *ids)
+/* The owner may be in its own queue: one of the JVM stays there. */
+static size_t read_waiters(const struct sb_redis_record *record, struct simba_mutex_status *list)
 {
-    struct simba_mutex_status *list = sb_alloc_zero((ids->elements + 1) * sizeof *list);
-    const struct simba_backend_host *host = q->store->host;
-    struct simba_reply reply = SIMBA_REPLY_INIT;
-    struct simba_error error;
+    const redisReply *waiters = record->queue;
+    int64_t now_ms = simba_now_ms();
     size_t count = 0;
 
-    if (list == NULL) {
-        sb_error_plain(&error, SIMBA_ENOMEM);
-        fail_queue(q, &error);
-        return;
+    for (size_t i = 0; i + 1 < waiters->elements; i += 2) {
+        const redisReply *id = waiters->element[i];
+        struct simba_owner *waiter = &list[count].owner;
+
+        if (id->type != REDIS_REPLY_STRING)
+            continue;
+        sb_text_printable(waiter->id, sizeof waiter->id, id->str, id->len);
+        if (sb_redis_record_is_owned_by(record, waiter->id))
+            continue;
+        waiter->acquired_at_ms = read_since(waiters->element[i + 1], record->since_us, now_ms);
+        count++;
     }
-    for (size_t i = 0; i < ids->elements; i++)
-        if (ids->element[i]->type == REDIS_REPLY_STRING)
-            sb_text_printable(list[count++].owner.id, sizeof list->owner.id, ids->element[i]->str,
-                              ids->element[i]->len);
-    reply.list = list;
-    reply.list_count = count;
-    host->reply(host, q->request, &reply);
-    sb_free(list);
-    sb_free(q);
+    return count;
 }
 
-static void range(struct queue *q, struct sb_redis_node *node, bool asking)
+void sb_redis_queue_take(simba_backend *store, struct simba_request *request,
+                         const struct sb_redis_record *record, const struct simba_error *error)
 {
-    const struct sb_redis_argument arguments[] = {
-        {"ZRANGE", 6}, q->keys.arguments[1], {"0", 1}, {LAST_PLACE, sizeof LAST_PLACE - 1}};
-    struct simba_error error;
-    int code = SIMBA_OK;
-
-    SB_CHECK(q->ways < WAYS_MAX, "the nodes that a ZRANGE is sent to are bounded");
-    q->ways++;
-    if (asking)
-        code = sb_redis_call_send_asking(node, q->command.deadline_ms, &error);
-    if (code == SIMBA_OK)
-        code = sb_redis_reconnecting_send(node->commands, &q->command, arguments, 4, &error);
-    if (code != SIMBA_OK)
-        fail_queue(q, &error);
-    else
-        sb_redis_reconnecting_flush(node->commands);
-}
-
-static void take_failure(struct queue *q, const struct sb_redis_answer *answer)
-{
-    struct sb_redis_cluster *cluster = q->store->nodes.cluster;
-    const char *text = answer->reply->str;
-    struct sb_redis_node *node = NULL;
-    struct simba_error error;
-    bool asking = false;
-
-    if (cluster != NULL && sb_redis_is_redirection(text) && q->ways < WAYS_MAX)
-        node = sb_redis_cluster_redirect(cluster, text, answer->place, &asking, &error);
-    else
-        sb_redis_fail(answer->place, text, &error);
-    if (node == NULL)
-        fail_queue(q, &error);
-    else
-        range(q, node, asking);
-}
-
-static void on_ranged(struct sb_redis_command *command, const struct sb_redis_answer *answer)
-{
-    struct queue *q = (struct queue *)command;
-    const redisReply *reply = answer->reply;
-    struct simba_error error;
-
-    if (reply == NULL) {
-        fail_queue(q, answer->error);
-    } else if (reply->type == REDIS_REPLY_ERROR) {
-        take_failure(q, answer);
-    } else if (reply->type != REDIS_REPLY_ARRAY) {
-        sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
-        fail_queue(q, &error);
-    } else {
-        take_ids(q, reply);
-    }
-}
-
-/* ---- The way there --------------------------------------------------------------------------- */
-
-static void on_routed(simba_backend *store, struct simba_request *request,
-                      const struct sb_redis_record *record, const struct simba_error *error)
-{
-    struct queue *q = request->backend_data;
-    struct simba_error no_route;
-    struct sb_redis_node *node;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    struct simba_mutex_status *list;
+    struct simba_error shortage;
 
     if (record == NULL) {
-        fail_queue(q, error);
+        sb_redis_request_reply(store, request, NULL, error);
         return;
     }
-    node = sb_redis_nodes_route(&store->nodes, q->request->mutex, &no_route);
-    if (node == NULL)
-        fail_queue(q, &no_route);
-    else
-        range(q, node, false);
-}
-
-void sb_redis_queue_start(simba_backend *store, struct simba_request *request)
-{
-    struct queue *q = sb_alloc_zero(sizeof *q);
-    struct simba_error error;
-
-    if (q == NULL) {
-        sb_error_plain(&error, SIMBA_ENOMEM);
-        sb_redis_request_reply(store, request, NULL, &error);
+    list = sb_alloc_zero((record->queue->elements / 2 + 1) * sizeof *list);
+    if (list == NULL) {
+        sb_error_plain(&shortage, SIMBA_ENOMEM);
+        sb_redis_request_reply(store, request, NULL, &shortage);
         return;
     }
-    q->store = store;
-    q->request = request;
-    q->command.answered = on_ranged;
-    q->command.deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
-    sb_redis_keys_make(&q->keys, request->mutex);
-    q->read.op = SIMBA_OP_READ;
-    q->read.mutex = request->mutex;
-    q->read.timeout_ms = request->timeout_ms;
-    q->read.backend_data = q;
-    sb_redis_request_start(store, &q->read, on_routed);
+    reply.list = list;
+    reply.list_count = read_waiters(record, list);
+    store->host->reply(store->host, request, &reply);
+    sb_free(list);
 }

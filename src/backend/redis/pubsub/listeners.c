@@ -161,8 +161,8 @@ void sb_redis_listener_mutex(const struct sb_redis_listener *listener,
     ret_mutex[listener->mutex_length] = '\0';
 }
 
-void sb_redis_listener_wake(const struct sb_redis_listeners *t,
-                            const struct sb_redis_listener *listener)
+void sb_redis_listener_tell(const struct sb_redis_listeners *t,
+                            const struct sb_redis_listener *listener, enum simba_notice what)
 {
     size_t at = SB_REDIS_CHANNEL_MUTEX_AT + listener->mutex_length + 2; /* behind "}:" */
     char mutex[SIMBA_MUTEX_MAX + 1];
@@ -176,5 +176,5 @@ void sb_redis_listener_wake(const struct sb_redis_listeners *t,
     SB_CHECK(listener->length - at <= SIMBA_ID_MAX, "the channel of a contender ends in its id");
     memcpy(id, listener->channel + at, listener->length - at);
     id[listener->length - at] = '\0';
-    t->host->notice(t->host, SIMBA_NOTICE_RELEASED, mutex, id);
+    t->host->notice(t->host, what, mutex, id);
 }

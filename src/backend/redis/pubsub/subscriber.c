@@ -17,7 +17,8 @@
 
 #define CHUNK 256 /* channels in one command, so that a server is not held up */
 #define RELEASED "released@@"
-#define ACQUIRED "acquired@@" /* as long as the other */
+#define RESERVED "reserved@@"
+#define ACQUIRED "acquired@@"
 
 struct sb_redis_subscriber {
     const struct simba_backend_host *host;
@@ -149,12 +150,17 @@ static void on_confirmed(struct sb_redis_subscriber *s, const redisReply *channe
         listener = sb_redis_listeners_next(s->listeners, listener, channel->str, channel->len);
     } while (listener != NULL && (listener->at != s || listener->ticket != s->confirmed));
     if (listener != NULL)
-        sb_redis_listener_wake(s->listeners, listener);
+        sb_redis_listener_tell(s->listeners, listener, SIMBA_NOTICE_RELEASED);
+}
+
+static bool begins_with(const redisReply *text, const char *word)
+{
+    return strncmp(text->str, word, strlen(word)) == 0;
 }
 
 /* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to
- * look makes nobody stop listening, so the table does not change meanwhile. Other words than the
- * two are not for us. */
+ * look makes nobody stop listening, so the table does not change meanwhile. Other words are not for
+ * us. */
 static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
                        const redisReply *text)
 {
@@ -162,10 +168,12 @@ static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
 
     while ((listener = sb_redis_listeners_next(s->listeners, listener, channel->str,
                                                channel->len)) != NULL) {
-        const char *word = sb_redis_listener_is_observer(listener) ? ACQUIRED : RELEASED;
+        bool observes = sb_redis_listener_is_observer(listener);
 
-        if (strncmp(text->str, word, sizeof ACQUIRED - 1) == 0)
-            sb_redis_listener_wake(s->listeners, listener);
+        if (begins_with(text, observes ? ACQUIRED : RELEASED))
+            sb_redis_listener_tell(s->listeners, listener, SIMBA_NOTICE_RELEASED);
+        else if (!observes && begins_with(text, RESERVED))
+            sb_redis_listener_tell(s->listeners, listener, SIMBA_NOTICE_RESERVED);
     }
 }
 

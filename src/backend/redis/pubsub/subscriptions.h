@@ -83,9 +83,9 @@ struct sb_redis_listener *sb_redis_listeners_next(const struct sb_redis_listener
                                                   const struct sb_redis_listener *after,
                                                   const char *channel, size_t length);
 
-/* Tells the host that the mutex was released, or has changed. */
-void sb_redis_listener_wake(const struct sb_redis_listeners *listeners,
-                            const struct sb_redis_listener *listener);
+/* Tells the host what a contender has heard of; of an observer, that the mutex has changed. */
+void sb_redis_listener_tell(const struct sb_redis_listeners *listeners,
+                            const struct sb_redis_listener *listener, enum simba_notice what);
 
 /* ---- The subscriptions at one server --------------------------------------------------------- */
 

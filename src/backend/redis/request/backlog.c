@@ -1,6 +1,6 @@
 /*
- * backlog.c - pairing heaps of requests. Owns which request is next, which is not to be sent yet
- * and which has waited too long; must not know when there is room on the connection.
+ * backlog.c - pairing heaps of requests. Owns which request is next and which has waited too long;
+ * must not know when there is room on the connection.
  */
 #include "backend/redis/request/nodes.h"
 
@@ -13,15 +13,14 @@
 
 #define NEVER SIMBA_INFINITE
 
-/* The first rank with a request in it is next. Nothing is taken from HELD: what is due there
- * becomes PATIENT. */
-enum rank { GUARDS, RELEASES, PATIENT, HELD, RANKS };
+/* The first rank with a request in it is next. */
+enum rank { GUARDS, RELEASES, PATIENT, RANKS };
 
 struct sb_redis_backlog {
     struct sb_redis_backlog_entry *first[RANKS]; /* the roots */
-    uv_timer_t timer;                            /* when the first of any is due, or before */
+    uv_timer_t timer;                            /* at the first deadline, or before */
     int64_t timer_at_ms;                         /* NEVER: it is not set */
-    const struct sb_redis_backlog_events *events;
+    void (*closed)(void *user);
     void *user;
 };
 
@@ -36,7 +35,7 @@ static struct sb_redis_backlog_entry *meld(struct sb_redis_backlog_entry *older,
 
     if (older == NULL || newer == NULL)
         return older != NULL ? older : newer;
-    if (newer->due_ms < older->due_ms) {
+    if (newer->deadline_ms < older->deadline_ms) {
         root = newer;
         child = older;
     }
@@ -82,14 +81,9 @@ static struct sb_redis_backlog_entry *take_first(struct sb_redis_backlog *b, enu
 
     b->first[rank] = meld_list(entry->child);
     entry->child = NULL;
-    SB_CHECK(b->first[rank] == NULL || b->first[rank]->due_ms >= entry->due_ms,
-             "the first of a heap is due before the others");
+    SB_CHECK(b->first[rank] == NULL || b->first[rank]->deadline_ms >= entry->deadline_ms,
+             "the first of a heap expires before the others");
     return entry;
-}
-
-static bool has_due(const struct sb_redis_backlog *b, enum rank rank, int64_t now_ms)
-{
-    return b->first[rank] != NULL && b->first[rank]->due_ms <= now_ms;
 }
 
 /* ---- Time ------------------------------------------------------------------------------------ */
@@ -105,49 +99,30 @@ static void set_timer(struct sb_redis_backlog *b, int64_t at_ms)
     uv_timer_start(&b->timer, on_timer, (uint64_t)sb_time_left(at_ms, simba_now_ms()), 0);
 }
 
-static void add(struct sb_redis_backlog *b, enum rank rank, struct sb_redis_backlog_entry *entry,
-                int64_t due_ms)
-{
-    SB_CHECK(entry->next == NULL && entry->child == NULL, "a request waits in one place only");
-    entry->due_ms = due_ms;
-    b->first[rank] = meld(b->first[rank], entry);
-    set_timer(b, due_ms);
-}
-
-/* Ends the wait of those of a rank that are due until then. */
+/* Ends the wait of those of a rank whose deadline has come by then. */
 static void expire(struct sb_redis_backlog *b, enum rank rank, int64_t until_ms, const char *why)
 {
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "%s", why);
-    while (has_due(b, rank, until_ms)) {
+    while (b->first[rank] != NULL && b->first[rank]->deadline_ms <= until_ms) {
         struct sb_redis_backlog_entry *entry = take_first(b, rank);
 
         entry->expired(entry, &error);
     }
 }
 
-/* Ends the wait of requests whose deadline has come, and lets those be taken that were held back
- * until now. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_redis_backlog *b = timer->data;
     int64_t now_ms = simba_now_ms();
-    bool any = false;
 
     b->timer_at_ms = NEVER;
-    for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
+    for (enum rank rank = GUARDS; rank < RANKS; rank++) {
         expire(b, rank, now_ms, "the server has too much to do: the request was not sent in time");
-    for (; has_due(b, HELD, now_ms); any = true) {
-        struct sb_redis_backlog_entry *entry = take_first(b, HELD);
-
-        add(b, PATIENT, entry, entry->deadline_ms);
-    }
-    for (enum rank rank = GUARDS; rank < RANKS; rank++)
         if (b->first[rank] != NULL)
-            set_timer(b, b->first[rank]->due_ms);
-    if (any)
-        b->events->due(b->user);
+            set_timer(b, b->first[rank]->deadline_ms);
+    }
 }
 
 /* ---- Use ------------------------------------------------------------------------------------- */
@@ -173,21 +148,17 @@ static enum rank rank_of(enum simba_op op)
 void sb_redis_backlog_add(struct sb_redis_backlog *b, struct sb_redis_backlog_entry *entry,
                           enum simba_op op, int64_t deadline_ms)
 {
-    entry->deadline_ms = deadline_ms;
-    add(b, rank_of(op), entry, deadline_ms);
-}
+    enum rank rank = rank_of(op);
 
-void sb_redis_backlog_hold(struct sb_redis_backlog *b, struct sb_redis_backlog_entry *entry,
-                           int64_t until_ms, int64_t deadline_ms)
-{
-    SB_CHECK(until_ms < deadline_ms, "a request that is held back can still be sent");
+    SB_CHECK(entry->next == NULL && entry->child == NULL, "a request waits in one place only");
     entry->deadline_ms = deadline_ms;
-    add(b, HELD, entry, until_ms);
+    b->first[rank] = meld(b->first[rank], entry);
+    set_timer(b, deadline_ms);
 }
 
 struct sb_redis_backlog_entry *sb_redis_backlog_take(struct sb_redis_backlog *b)
 {
-    for (enum rank rank = GUARDS; rank <= PATIENT; rank++)
+    for (enum rank rank = GUARDS; rank < RANKS; rank++)
         if (b->first[rank] != NULL)
             return take_first(b, rank);
     return NULL;
@@ -195,8 +166,7 @@ struct sb_redis_backlog_entry *sb_redis_backlog_take(struct sb_redis_backlog *b)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
-                                                 const struct sb_redis_backlog_events *events,
+struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop, void (*closed)(void *user),
                                                  void *user)
 {
     struct sb_redis_backlog *b = sb_alloc_zero(sizeof *b);
@@ -206,7 +176,7 @@ struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
     b->timer_at_ms = NEVER;
-    b->events = events;
+    b->closed = closed;
     b->user = user;
     return b;
 }
@@ -214,7 +184,7 @@ struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct sb_redis_backlog *b = handle->data;
-    void (*closed)(void *user) = b->events->closed;
+    void (*closed)(void *user) = b->closed;
     void *user = b->user;
 
     sb_free(b);

@@ -67,10 +67,17 @@ bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *repl
     }
     record->revision = (uint64_t)reply->element[2]->integer;
     if (op == SIMBA_OP_ACQUIRE) {
+        if (!record->owned)
+            record->reserved_left_ms = sb_max(reply->element[1]->integer, 0);
         record->since_us = sb_max(read_number(reply, 3), 0);
         record->place = sb_max(read_number(reply, 4), 0);
     }
     record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;
+    if (op == SIMBA_OP_QUEUE) {
+        record->since_us = sb_max(read_number(reply, 4), 0);
+        record->queue = reply->elements > 5 ? reply->element[5] : NULL;
+        return record->queue != NULL && record->queue->type == REDIS_REPLY_ARRAY;
+    }
     return true;
 }
 
@@ -91,23 +98,18 @@ static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
     }
 }
 
-/* A release that has woken a waiter names it behind the token. */
 bool sb_redis_record_done(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
                           uint64_t known, const struct simba_request *request)
 {
     bool owned = op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD;
-    bool woke = op == SIMBA_OP_RELEASE && reply->type == REDIS_REPLY_ARRAY &&
-                reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING;
-    const redisReply *token = woke ? reply->element[0] : reply;
 
-    if (!is_token(token) || token->integer == 0 ||
-        !is_promised(op, (uint64_t)token->integer, known))
+    if (!is_token(reply) || reply->integer == 0 ||
+        !is_promised(op, (uint64_t)reply->integer, known))
         return false;
     memset(record, 0, sizeof *record);
     record->owned = owned;
-    record->revision = (uint64_t)token->integer;
+    record->revision = (uint64_t)reply->integer;
     record->waiters = -1;
-    record->woke = woke;
     if (owned) {
         sb_text_copy(record->owner, sizeof record->owner, request->id);
         record->left_ms = request->ttl_ms + request->transition_ms;
@@ -134,12 +136,12 @@ void sb_redis_call_end(struct sb_redis_call *call, const struct sb_redis_record 
     sb_free(call);
 }
 
-/* A READ changes nothing in either case. */
+/* A READ or QUEUE changes nothing in either case. */
 void sb_redis_call_lose(struct sb_redis_call *call, const struct simba_error *why)
 {
     struct simba_error error = *why;
 
-    if (call->request->op != SIMBA_OP_READ)
+    if (call->request->op != SIMBA_OP_READ && call->request->op != SIMBA_OP_QUEUE)
         error.code = SIMBA_EUNKNOWN;
     sb_redis_call_end(call, NULL, &error);
 }
@@ -188,13 +190,20 @@ static void name_script(struct sb_redis_call *call, struct sb_redis_argument arg
     call->sent_as = scripts->calls;
 }
 
+/* An ACQUIRE or RELEASE that heeds and makes reservations has the fourth key. */
+static bool has_reservations(const struct sb_redis_call *call)
+{
+    return call->request->reserve_ms > 0 &&
+           (call->op == SIMBA_OP_ACQUIRE || call->op == SIMBA_OP_RELEASE);
+}
+
 /* What only some acquires need. The position of a value says what it is, so a later one needs those
  * before it as well. */
 static size_t add_optional_values(const struct sb_redis_call *call,
                                   struct sb_redis_argument *arguments,
                                   struct sb_redis_digits digits[2])
 {
-    bool asks_place = call->request->asks_place;
+    bool asks_place = call->request->asks_place && !has_reservations(call);
     int64_t since_us = sb_redis_waiting_since_us(call->store, call->request);
     size_t count = 0;
 
@@ -214,13 +223,17 @@ static size_t add_values(const struct sb_redis_call *call, struct sb_redis_argum
     const struct simba_request *r = call->request;
     size_t count = 0;
 
-    if (call->op == SIMBA_OP_READ)
-        return 0;
+    if (call->op == SIMBA_OP_QUEUE)
+        arguments[count++] = (struct sb_redis_argument){"queue", 5};
+    if (call->op == SIMBA_OP_READ || call->op == SIMBA_OP_QUEUE)
+        return count;
     arguments[count++] = sb_redis_argument_text(r->id);
     if (call->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_redis_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
     if (call->op != SIMBA_OP_ACQUIRE) {
         arguments[count++] = sb_redis_argument_number((int64_t)call->revision, &digits[1]);
+        if (has_reservations(call))
+            arguments[count++] = sb_redis_argument_number(r->reserve_ms, &digits[2]);
         return count;
     }
     arguments[count++] = sb_redis_argument_number((int64_t)call->store->largest_token, &digits[1]);
@@ -235,8 +248,8 @@ static void on_asked(struct sb_redis_command *command, const struct sb_redis_ans
     sb_free(command);
 }
 
-int sb_redis_call_send_asking(struct sb_redis_node *node, int64_t deadline_ms,
-                              struct simba_error *error)
+/* Lets the next command into a slot that is on its way to the node. */
+static int send_asking(struct sb_redis_node *node, int64_t deadline_ms, struct simba_error *error)
 {
     const struct sb_redis_argument word = {"ASKING", 6};
     struct sb_redis_command *command = sb_alloc_zero(sizeof *command);
@@ -260,10 +273,11 @@ bool sb_redis_call_needs_quorum(const struct sb_redis_call *call)
 
 int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
 {
-    struct sb_redis_argument arguments[12];
+    struct sb_redis_argument arguments[13]; /* 3, 4 keys, 6 values */
     struct sb_redis_digits digits[4];
     struct sb_redis_keys keys;
     bool needs_quorum = sb_redis_call_needs_quorum(call);
+    size_t key_count = has_reservations(call) ? 4 : 3;
     size_t count = 3;
     int code = SIMBA_OK;
 
@@ -276,13 +290,13 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
          !sb_redis_quorum_prepare(&call->node->quorum, &call->store->options, &call->command)))
         return sb_error_plain(error, SIMBA_ENOMEM);
     name_script(call, arguments);
-    arguments[2] = (struct sb_redis_argument){"3", 1};
+    arguments[2] = (struct sb_redis_argument){key_count == 4 ? "4" : "3", 1};
     sb_redis_keys_make(&keys, call->request->mutex);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < key_count; i++)
         arguments[count++] = keys.arguments[i];
     count += add_values(call, arguments + count, digits);
     if (call->asking)
-        code = sb_redis_call_send_asking(call->node, call->command.deadline_ms, error);
+        code = send_asking(call->node, call->command.deadline_ms, error);
     if (code == SIMBA_OK)
         code = sb_redis_reconnecting_send(call->node->commands, &call->command, arguments, count,
                                           error);

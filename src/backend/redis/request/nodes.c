@@ -145,15 +145,6 @@ static void on_ready(void *user)
     on_room(node); /* what was given up before it could be sent has left room */
 }
 
-static void on_due(void *user)
-{
-    struct sb_redis_node *node = user;
-
-    on_room(node);
-    sb_redis_reconnecting_flush(node->commands);
-}
-
-static const struct sb_redis_backlog_events backlog_events = {on_part_closed, on_due};
 static const struct sb_redis_reconnecting_events command_events = {on_ready, NULL, on_part_closed,
                                                                    on_room};
 
@@ -203,7 +194,7 @@ static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
         return NULL;
     }
     node->parts = 2;
-    node->backlog = sb_redis_backlog_create(nodes->host->loop, &backlog_events, node);
+    node->backlog = sb_redis_backlog_create(nodes->host->loop, on_part_closed, node);
     if (node->backlog == NULL) {
         sb_redis_reconnecting_close(node->commands);
         sb_redis_subscriber_close(node->subscriber);

@@ -18,8 +18,7 @@
 
 /* A server that gets more than it can answer in time answers nothing in time. So only so many
  * requests are under way at once. The others wait here: they have certainly not been carried out,
- * and a renewal passes those that can be late without harm. A request that should be sent a little
- * later waits here, too. */
+ * and a renewal passes those that can be late without harm. */
 
 struct sb_redis_backlog;
 struct uv_loop_s;
@@ -29,20 +28,13 @@ struct uv_loop_s;
 struct sb_redis_backlog_entry {
     struct sb_redis_backlog_entry *next;
     struct sb_redis_backlog_entry *child;
-    int64_t due_ms;      /* the deadline, or until when it is held back */
     int64_t deadline_ms; /* on simba_now_ms() */
     /* Its time is over, or the backlog is closed: it waits no more and has not been taken. */
     void (*expired)(struct sb_redis_backlog_entry *entry, const struct simba_error *error);
 };
 
-struct sb_redis_backlog_events {
-    void (*closed)(void *user); /* it is gone */
-    void (*due)(void *user);    /* what was held back can be taken now */
-};
-
-/* Creates it, empty. NULL when memory is short. */
-struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop,
-                                                 const struct sb_redis_backlog_events *events,
+/* Creates it, empty. closed(user) is called when it is gone. NULL when memory is short. */
+struct sb_redis_backlog *sb_redis_backlog_create(struct uv_loop_s *loop, void (*closed)(void *user),
                                                  void *user);
 
 /* Whether nothing can be taken. */
@@ -51,10 +43,6 @@ bool sb_redis_backlog_is_empty(const struct sb_redis_backlog *backlog);
 /* Adds a request for `op`, which expires at its deadline unless it has been taken by then. */
 void sb_redis_backlog_add(struct sb_redis_backlog *backlog, struct sb_redis_backlog_entry *entry,
                           enum simba_op op, int64_t deadline_ms);
-
-/* Adds an ACQUIRE that is not taken before `until_ms`, which is earlier than its deadline. */
-void sb_redis_backlog_hold(struct sb_redis_backlog *backlog, struct sb_redis_backlog_entry *entry,
-                           int64_t until_ms, int64_t deadline_ms);
 
 /* Takes the next one: guards first, then releases, among equals the earliest deadline. NULL: there
  * is none. */

@@ -38,6 +38,7 @@ void sb_redis_request_reply(simba_backend *store, struct simba_request *request,
     reply.place = record->place;
     reply.as_of_ms = record->as_of_ms;
     reply.missed = record->missed;
+    reply.reserved_left_ms = record->reserved_left_ms;
     if (record->owned) {
         reply.fence = record->revision;
         reply.owner = record->owner;
@@ -95,7 +96,7 @@ static void note_attempt(struct sb_redis_call *call, const struct sb_redis_recor
 {
     if (is_own(call, record))
         sb_redis_waiting_won(call->store, call->request);
-    else if (record->owned)
+    else if (record->owned || record->reserved_left_ms > 0)
         sb_redis_waiting_lost(call->store, call->request, record->since_us);
 }
 
@@ -134,8 +135,6 @@ static void take_record(struct sb_redis_call *call, const struct sb_redis_place 
     }
     if (record.revision > store->largest_token)
         store->largest_token = record.revision;
-    if (record.woke)
-        sb_redis_waiting_woke(store, request);
     if (call->op == SIMBA_OP_ACQUIRE)
         note_attempt(call, &record);
     if (call->gives_back) {
@@ -181,7 +180,7 @@ static void look_elsewhere(struct sb_redis_node *node, const char *text,
         sb_redis_cluster_doubt(cluster, &node->place);
 }
 
-/* Which of the three keys it is, the server does not say. */
+/* Which of the four keys it is, the server does not say. */
 static void name_keys(const struct sb_redis_place *place, const char *mutex,
                       struct simba_error *error)
 {
@@ -190,8 +189,9 @@ static void name_keys(const struct sb_redis_place *place, const char *mutex,
     sb_redis_place_text(place, where);
     sb_error_set(error, SIMBA_ESTORE,
                  "the server at %.80s has something else under a key of the mutex '%s', which are "
-                 "simba:{%s}, simba:{%s}:contender and simba:{%s}:fence: WRONGTYPE",
-                 where, mutex, mutex, mutex, mutex);
+                 "simba:{%s}, simba:{%s}:contender, simba:{%s}:fence and simba:{%s}:reserved: "
+                 "WRONGTYPE",
+                 where, mutex, mutex, mutex, mutex, mutex);
 }
 
 /* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and
@@ -261,23 +261,16 @@ static void on_expired(struct sb_redis_backlog_entry *entry, const struct simba_
     sb_redis_call_fail(SB_CONTAINER(struct sb_redis_call, entry, entry), error);
 }
 
-/* Begins now, when it is its turn, or after it has yielded. */
+/* Begins now, or when it is its turn. */
 static void schedule(struct sb_redis_call *call)
 {
     struct sb_redis_backlog *backlog = call->node->backlog;
-    int64_t deadline_ms = call->command.deadline_ms;
-    int64_t until_ms = 0;
 
-    if (call->op == SIMBA_OP_ACQUIRE)
-        until_ms = sb_redis_waiting_yields_until(call->store, call->request, call->made_ms);
     sb_redis_reconnecting_start(call->node->commands, NULL); /* where this is its first use */
-    if (until_ms > call->made_ms)
-        sb_redis_backlog_hold(backlog, &call->entry, until_ms, deadline_ms);
-    else if (sb_redis_backlog_is_empty(backlog) &&
-             sb_redis_reconnecting_has_room(call->node->commands))
+    if (sb_redis_backlog_is_empty(backlog) && sb_redis_reconnecting_has_room(call->node->commands))
         begin(call);
     else
-        sb_redis_backlog_add(backlog, &call->entry, call->op, deadline_ms);
+        sb_redis_backlog_add(backlog, &call->entry, call->op, call->command.deadline_ms);
 }
 
 /* A renewal is of use until its lease is over, but a stop waits for it and needs what is left for

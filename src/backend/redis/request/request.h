@@ -3,21 +3,20 @@
  *
  * The order in which a request passes the stages:
  *
- *      1. redis.c     takes the requests of a batch one by one; LIST and QUEUE go to ops/, whose
- *                     READs come back to stage 2
+ *      1. redis.c     takes the requests of a batch one by one; LIST goes to ops/, whose READs come
+ *                     back to stage 2
  *      2. request.c   makes a call of a script; refuses an ACQUIRE while the sentinels do not
  *                     confirm the master
  *      3. nodes.c     routes it to the node of its mutex
- *      4. waiting.c   holds an ACQUIRE back for up to 20 ms whose contender has just woken a waiter
- *      5. backlog.c   lets it wait for room on the node's connection, renewals first
- *      6. call.c      writes EVALSHA with keys and values
- *      7. quorum.c    makes an ACQUIRE or GUARD a member of the next WAIT
- *      8. call.c      reads the reply; request.c sends the call again where the script is missing
- *                     (6) or the slot has moved (6, at another node)
- *      9. waiting.c   an ACQUIRE that lost subscribes and waits
- *     10. quorum.c    holds a lease back until enough replicas have it; where too few have, an
- *                     ACQUIRE goes through 6 and 8 once more, as a RELEASE
- *     11. call.c      answers the request, once, and frees the call
+ *      4. backlog.c   lets it wait for room on the node's connection, renewals first
+ *      5. call.c      writes EVALSHA with keys and values
+ *      6. quorum.c    makes an ACQUIRE or GUARD a member of the next WAIT
+ *      7. call.c      reads the reply; request.c sends the call again where the script is missing
+ *                     (5) or the slot has moved (5, at another node)
+ *      8. waiting.c   an ACQUIRE that lost subscribes and waits
+ *      9. quorum.c    holds a lease back until enough replicas have it; where too few have, an
+ *                     ACQUIRE goes through 5 and 7 once more, as a RELEASE
+ *     10. call.c      answers the request, once, and frees the call
  *
  * Calls between the folders of the store go down only; scripts/check-layers checks it:
  *
@@ -39,30 +38,6 @@
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* waiting.c: the contenders of this client that wait for a mutex.
- *
- * A contender that releases and competes again at once is faster than the waiter that its release
- * has woken, each time anew. So its next attempt yields: it is sent a little later.
- *
- *     RELEASE answered: a waiter was woken           the yield is over
- *     |------------------ 20 ms -----------------------|
- *           | ACQUIRE of the same contender: held back | sent */
-
-#define SB_REDIS_YIELDS_MAX 128
-
-/* A release that has woken a waiter. */
-struct sb_redis_yield {
-    uint32_t from; /* a number made of the mutex and of the contender that released it */
-    int64_t at_ms;
-};
-
-/* The last such releases, one for each remainder of the number. A release that is forgotten or
- * mistaken for another costs a turn or a moment, and nothing else. */
-struct sb_redis_yields {
-    struct sb_redis_yield table[SB_REDIS_YIELDS_MAX];
-    int64_t last_ms; /* of the newest */
-};
-
 /* A client. */
 struct simba_backend {
     const struct simba_backend_host *host;
@@ -70,7 +45,6 @@ struct simba_backend {
     struct sb_redis_tls *tls;
     struct sb_redis_listeners listeners;
     struct sb_redis_nodes nodes;
-    struct sb_redis_yields yields;
     uint64_t largest_token; /* of any reply */
     void (*closed)(void *argument);
     void *argument;
@@ -90,14 +64,6 @@ void sb_redis_waiting_won(simba_backend *store, const struct simba_request *requ
 void sb_redis_waiting_lost(simba_backend *store, const struct simba_request *request,
                            int64_t since_us);
 
-/* A release has woken a waiter. */
-void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request);
-
-/* Until when an ACQUIRE that was made at `now_ms` is held back; not later than `now_ms`: not at
- * all. Well before the request's deadline. */
-int64_t sb_redis_waiting_yields_until(const simba_backend *store,
-                                      const struct simba_request *request, int64_t now_ms);
-
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
 struct redisReply;
@@ -105,13 +71,15 @@ struct redisReply;
 struct sb_redis_record {
     bool owned;
     char owner[SIMBA_ID_MAX + 1];
-    int64_t left_ms;
+    int64_t left_ms;          /* of the lease */
+    int64_t reserved_left_ms; /* ACQUIRE of a free mutex: reserved for another; 0: it is not */
     uint64_t revision;
-    int64_t waiters;  /* READ; -1: not told */
-    int64_t since_us; /* ACQUIRE that lost: since when it waits (server's clock); 0: not told */
-    int64_t place;    /* ACQUIRE that lost: in the queue, from 1; 0: not told */
-    bool woke;        /* RELEASE: it has woken a waiter */
-    bool missed;      /* RELEASE: the key was not the term that was named */
+    int64_t waiters; /* READ; -1: not told */
+    /* By the server's clock. ACQUIRE that lost: since when it waits; QUEUE: now; 0: not told. */
+    int64_t since_us;
+    const struct redisReply *queue; /* QUEUE: ids and scores, while the record is taken */
+    int64_t place;                  /* ACQUIRE that lost: in the queue, from 1; 0: not told */
+    bool missed;                    /* RELEASE: the key was not the term that was named */
     int64_t as_of_ms; /* what `left_ms` counts from, by our clock; 0: from the request */
 };
 
@@ -120,8 +88,8 @@ struct sb_redis_record {
 bool sb_redis_record_read(struct sb_redis_record *record, const struct redisReply *reply,
                           enum simba_op op, const char *id, const struct sb_redis_options *options);
 
-/* The same for the reply of a script that did what it is for: the token alone, and behind that of a
- * release the waiter that it has woken. `known` is the token that was sent. */
+/* The same for the reply of a script that did what it is for: the token alone. `known` is the token
+ * that was sent. */
 bool sb_redis_record_done(struct sb_redis_record *record, const struct redisReply *reply,
                           enum simba_op op, uint64_t known, const struct simba_request *request);
 
@@ -163,10 +131,6 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error);
  * the request fails. */
 void sb_redis_call_send_again(struct sb_redis_call *call, struct sb_redis_node *node);
 
-/* Lets the next command into a slot that is on its way to the node. */
-int sb_redis_call_send_asking(struct sb_redis_node *node, int64_t deadline_ms,
-                              struct simba_error *error);
-
 /* Answers the request, with a record or an error or, for LIST, neither; frees the call. */
 void sb_redis_call_end(struct sb_redis_call *call, const struct sb_redis_record *record,
                        const struct simba_error *error);
@@ -182,7 +146,7 @@ void sb_redis_call_lose(struct sb_redis_call *call, const struct simba_error *wh
 /* Answers a request by host->reply. */
 sb_redis_call_take sb_redis_request_reply;
 
-/* Begins to carry out a request, any but LIST and QUEUE; `take` is called exactly once, perhaps at
+/* Begins to carry out a request, any but LIST; `take` is called exactly once, perhaps at
  * once. */
 void sb_redis_request_start(simba_backend *store, struct simba_request *request,
                             sb_redis_call_take *take);

@@ -1,15 +1,9 @@
 /*
- * waiting.c - listeners of contenders and observers, and yields. Must not know how a request is
- * sent.
+ * waiting.c - listeners of contenders and observers. Must not know how a request is sent.
  */
 #include "backend/redis/request/request.h"
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/time.h"
-
-#define YIELD_MS 20   /* a waiter that has not come by then may be dead */
-#define YIELD_SHARE 4 /* what part of a lease or of a request's time may pass meanwhile */
 
 /* ---- Listening ------------------------------------------------------------------------------- */
 
@@ -86,41 +80,4 @@ void sb_redis_waiting_lost(simba_backend *store, const struct simba_request *req
         return;
     sb_redis_listeners_begin_wait(&store->listeners, listener, since_us);
     sb_redis_nodes_subscribe(&store->nodes, listener);
-}
-
-/* ---- Yields ---------------------------------------------------------------------------------- */
-
-static uint32_t number_of(const struct simba_request *request)
-{
-    char channel[SB_REDIS_CHANNEL_MAX];
-
-    return sb_hash_bytes(channel, sb_redis_channel_make(channel, request->mutex, request->id));
-}
-
-void sb_redis_waiting_woke(simba_backend *store, const struct simba_request *request)
-{
-    struct sb_redis_yields *yields = &store->yields;
-    uint32_t from = number_of(request);
-
-    yields->last_ms = simba_now_ms();
-    yields->table[from % SB_REDIS_YIELDS_MAX] = (struct sb_redis_yield){from, yields->last_ms};
-}
-
-/* A client that has woken nobody of late makes no number. */
-int64_t sb_redis_waiting_yields_until(const simba_backend *store,
-                                      const struct simba_request *request, int64_t now_ms)
-{
-    const struct sb_redis_yields *yields = &store->yields;
-    const struct sb_redis_yield *found;
-    int64_t most_ms;
-    uint32_t from;
-
-    if (now_ms >= yields->last_ms + YIELD_MS)
-        return 0;
-    from = number_of(request);
-    found = &yields->table[from % SB_REDIS_YIELDS_MAX];
-    if (found->from != from)
-        return 0;
-    most_ms = sb_earlier(request->ttl_ms + request->transition_ms, request->timeout_ms);
-    return found->at_ms + sb_earlier(YIELD_MS, most_ms / YIELD_SHARE);
 }

@@ -1,9 +1,9 @@
--- Stands before every script. KEYS: the owner, the wait queue, the counter behind the token, all of
--- one mutex. The answer: the owner (false for nobody), what is left of its lease, the token. A
--- script that has done what it is for answers with the token alone, because tables are what costs a
--- server most: after an acquire or a guard the caller owns for the whole lease, after a release
--- nobody does. Behind the token of a release stands the waiter that was told to try, where there is
--- one. An error always means that nothing was granted and nothing was given back.
+-- Stands before every script. KEYS: the owner, the wait queue, the counter behind the token, and in
+-- scripts that know reservations the waiter that a free mutex is reserved for; all of one mutex.
+-- The answer: the owner (false for nobody), what is left of its lease, the token. A script that has
+-- done what it is for answers with the token alone, because tables are what costs a server most:
+-- after an acquire or a guard the caller owns for the whole lease, after a release nobody does. An
+-- error always means that nothing was granted and nothing was given back.
 local call, key, queue, counter, id = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 
 -- Beyond 2^53 a Lua number cannot count; the time in microseconds stays below that until the year

@@ -1,12 +1,9 @@
--- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue.
-local owner, known = call('GET', key), tonumber(ARGV[2])
+-- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue; then, with a
+-- fourth key, how long the mutex is reserved for the next waiter, in milliseconds.
+local owner, known, reserved = call('GET', key), tonumber(ARGV[2]), KEYS[4]
 
--- A waiter that nobody listens for is dead. So many of them are looked at, for the server does
--- nothing else meanwhile; those behind them try when the lease that they know of is over.
-local dead_max = 10000
-local text = 'released@@' .. id
-
-if owner == id and known > 0 then
+local is_hit = owner == id and known > 0
+if is_hit then
     local refused = refusal(known)
     if refused then
         return refused
@@ -20,36 +17,49 @@ if owner == id and known > 0 then
             return { owner, call('PTTL', key), token }
         end
     end
-    if token == known then
-        -- An owner is not in the queue. The first that is alive is told to try, and comes back into
-        -- the queue, with its old place, where somebody is faster. Refused: nobody is told.
-        local told
-        for _ = 1, dead_max do
-            local waiter = call('ZPOPMIN', queue)[1]
-            local heard = waiter and redis.pcall('PUBLISH', key .. ':' .. waiter, text)
-            if not waiter or type(heard) == 'table' then
-                break
-            end
-            if heard > 0 then
-                told = waiter
-                break
+    is_hit = token == known
+end
+
+-- A waiter that leaves a free mutex may be the one that was told to try: then the next one is.
+local wakes = is_hit
+if not is_hit then
+    call('ZREM', queue, id)
+    local first = not owner and reserved and call('GET', reserved)
+    if first == id then
+        call('DEL', reserved)
+    end
+    wakes = not owner and (not first or first == id)
+end
+
+-- Takes the first waiter that is alive out of the queue, and tells it to try: it comes back with
+-- its old place where somebody is faster. A waiter that nobody listens for is dead. So many of them
+-- are looked at, for the server does nothing else meanwhile; those behind them try when the lease
+-- that they know of is over. Refused: nobody is told.
+for _ = 1, wakes and 10000 or 0 do
+    local waiter = call('ZPOPMIN', queue)[1]
+    local heard = waiter and waiter ~= id
+        and redis.pcall('PUBLISH', key .. ':' .. waiter, 'released@@' .. id)
+    if not waiter or type(heard) == 'table' then
+        break
+    end
+    if heard and heard > 0 then
+        if reserved then
+            call('SET', reserved, waiter, 'PX', ARGV[3])
+            -- The next of ours, which have fractions and know the word, comes when it is over.
+            local behind = redis.pcall('ZRANGE', queue, 0, 7, 'WITHSCORES')
+            for i = 1, #behind, 2 do
+                if behind[i + 1] % 1 > 0 and redis.pcall('PUBLISH', key .. ':' .. behind[i],
+                    'reserved@@' .. waiter) ~= 0 then
+                    break
+                end
             end
         end
-        call('DEL', key)
-        return told and { token, told } or token
+        break
     end
 end
 
-call('ZREM', queue, id)
-if not owner then
-    -- Perhaps it was this waiter that had been told to try. The next one is told in its place, and
-    -- stays in the queue until it wins.
-    for _ = 1, dead_max do
-        local waiter = call('ZRANGE', queue, 0, 0)[1]
-        if not waiter or call('PUBLISH', key .. ':' .. waiter, text) > 0 then
-            break
-        end
-        call('ZREM', queue, waiter)
-    end
+if is_hit then
+    call('DEL', key)
+    return token
 end
 return { owner, call('PTTL', key), token }
