@@ -133,7 +133,8 @@ struct simba_reply {
     uint64_t fence;   /* the token of the owner's term; 0 where the store does not know it */
     int64_t as_of_ms; /* 0, or the instant that the times left count from (duty 3) */
     int64_t waiters;  /* -1: not known. Set it for READ and LIST */
-    /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id. */
+    /* LIST: its times are on simba_now_ms(). QUEUE: each waiter has its id in owner.id, and since
+     * when it waits in owner.acquired_at_ms, or 0. */
     const struct simba_mutex_status *list;
     size_t list_count;
     const struct simba_error *error; /* the sentence for `code`; may be NULL */

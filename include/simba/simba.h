@@ -298,6 +298,7 @@ SIMBA_API void simba_locker_close(simba_locker *locker);
 /* Answers for this instant. Lock-free, cheap enough for every step of the work. */
 SIMBA_API bool simba_locker_is_held(const simba_locker *locker);
 SIMBA_API uint64_t simba_locker_fence(const simba_locker *locker); /* 0: not held */
+SIMBA_API int64_t simba_locker_place(const simba_locker *locker);  /* as for a contender */
 
 /* The same as for a contender. */
 SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
@@ -403,6 +404,11 @@ SIMBA_API enum simba_status simba_contender_status(const simba_contender *conten
 
 /* The token of the term: each later term of the mutex has a larger one. 0: not the owner. */
 SIMBA_API uint64_t simba_contender_fence(const simba_contender *contender);
+
+/* The place in the store's wait queue, from 1, as the last attempt to acquire was told it; the next
+ * one is made when the lease of the owner ends, at the latest. 0: it does not wait, or the store
+ * does not know. */
+SIMBA_API int64_t simba_contender_place(const simba_contender *contender);
 
 /* When this contender stops believing that it owns, unless a renewal succeeds. 0: not the owner. */
 SIMBA_API int64_t simba_contender_deadline_ms(const simba_contender *contender);
@@ -622,6 +628,7 @@ SIMBA_API int simba_client_status(simba_client *client, const char *mutex, int64
 
 struct simba_waiter {
     char id[SIMBA_ID_MAX + 1];
+    int64_t since_ms; /* when it began to wait, on simba_now_ms(); 0: the store does not know */
 };
 
 /* Asks the store for the waiters of a mutex, the next one first. Waiters that died may be among

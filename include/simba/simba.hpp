@@ -501,6 +501,11 @@ class contender : public detail::service<detail::contender_api>
         return ::simba_contender_fence(handle_);
     }
 
+    int64_t place() const noexcept /* in the wait queue; 0: not known */
+    {
+        return ::simba_contender_place(handle_);
+    }
+
     /* When it stops believing unless a renewal succeeds; the clock's zero: not the owner. */
     clock::time_point deadline() const noexcept
     {
@@ -809,6 +814,11 @@ class locker
     uint64_t fence() const noexcept
     {
         return ::simba_locker_fence(handle_);
+    }
+
+    int64_t place() const noexcept /* in the wait queue; 0: not known */
+    {
+        return ::simba_locker_place(handle_);
     }
 
     clock::time_point deadline() const noexcept

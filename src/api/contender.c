@@ -98,6 +98,11 @@ bool simba_contender_is_in_ttl(const simba_contender *contender)
     return sb_service_is_in_ttl(contender->service);
 }
 
+int64_t simba_contender_place(const simba_contender *contender)
+{
+    return sb_service_place(contender->service);
+}
+
 uint64_t simba_contender_fence(const simba_contender *contender)
 {
     return sb_service_fence(contender->service);

@@ -422,6 +422,11 @@ bool simba_locker_is_held(const simba_locker *locker)
     return sb_service_is_owner(locker->service);
 }
 
+int64_t simba_locker_place(const simba_locker *locker)
+{
+    return sb_service_place(locker->service);
+}
+
 uint64_t simba_locker_fence(const simba_locker *locker)
 {
     return sb_service_fence(locker->service);

@@ -232,8 +232,10 @@ int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_
     if (code != SIMBA_OK)
         return code;
     waiters = sb_alloc_zero((answer.count + 1) * sizeof *waiters);
-    for (size_t i = 0; waiters != NULL && i < answer.count; i++)
+    for (size_t i = 0; waiters != NULL && i < answer.count; i++) {
         sb_text_copy(waiters[i].id, sizeof waiters[i].id, answer.list[i].owner.id);
+        waiters[i].since_ms = answer.list[i].owner.acquired_at_ms;
+    }
     sb_free(answer.list);
     if (waiters == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);

@@ -273,18 +273,29 @@ static void show_in_place(struct cli_progress *progress, const char *sentence, i
     progress->shown = true;
 }
 
+static const char *ordinal(int64_t number)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+
+    return number % 100 / 10 == 1 || number % 10 > 3 ? "th" : endings[number % 10];
+}
+
 /* The longest part of the sentence stands last: a terminal may have no room for it. */
-void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner)
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
+                       int64_t place)
 {
     int64_t now_ms = simba_now_ms();
     const char *store = cli_store_shown();
     char owned[CLI_PROGRESS_OWNER_MAX];
     char sentence[CLI_MESSAGE_MAX - 64];
+    char line[48] = "";
 
     if (progress->quiet || now_ms < progress->begun_ms + SILENCE_MS)
         return;
     cli_progress_describe(owner, owned, sizeof owned);
-    snprintf(sentence, sizeof sentence, "waiting for '%s'%s%s%s%s", progress->mutex,
+    if (place > 0)
+        snprintf(line, sizeof line, ", %" PRId64 "%s in line", place, ordinal(place));
+    snprintf(sentence, sizeof sentence, "waiting for '%s'%s%s%s%s%s", progress->mutex, line,
              owner->id[0] != 0 ? ", " : "", owner->id[0] != 0 ? owned : "",
              store != NULL ? "; store: " : "", store != NULL ? store : "");
     if (in_place())

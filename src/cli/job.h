@@ -100,8 +100,10 @@ void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool q
 /* When cli_progress_show wants to be called next; SIMBA_INFINITE: never again. */
 int64_t cli_progress_next_ms(const struct cli_progress *progress);
 
-/* An empty id of the owner: there is none, or it is not known. */
-void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner);
+/* An empty id of the owner: there is none, or it is not known. `place` in the wait queue; 0: it is
+ * not known. */
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
+                       int64_t place);
 
 /* The wait is over: removes the line. */
 void cli_progress_end(struct cli_progress *progress);

@@ -266,7 +266,8 @@ static int follow(struct leader *leader)
                                   cli_progress_next_ms(&leader->progress));
         if (signal == CLI_PAUSE_OVER) {
             simba_contender_state(leader->contender, &state);
-            cli_progress_show(&leader->progress, &state.after);
+            cli_progress_show(&leader->progress, &state.after,
+                              simba_contender_place(leader->contender));
         }
     }
     cli_progress_end(&leader->progress);

@@ -263,9 +263,12 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
         cli_message_print_held(NULL);
     while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < wait_end_ms(lock)) {
         struct simba_owner owner = SIMBA_OWNER_NONE;
-        if (atomic_load(&lock->locker) != NULL)
+        int64_t place = 0;
+        if (atomic_load(&lock->locker) != NULL) {
             simba_locker_owner(lock->locker, &owner);
-        cli_progress_show(&lock->progress, &owner);
+            place = simba_locker_place(lock->locker);
+        }
+        cli_progress_show(&lock->progress, &owner, place);
         ended = cli_background_wait(wait, signals_fd, slice_ms(lock, SIMBA_INFINITE));
     }
     cli_progress_end(&lock->progress);

@@ -73,17 +73,27 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* -1: the store does not know since when it waits. */
+static int64_t waited_ms(const struct simba_waiter *waiter, int64_t now_ms)
+{
+    return waiter->since_ms == 0 ? -1 : sb_max(now_ms - waiter->since_ms, 0);
+}
+
 /* null: the store does not know its waiters; an empty array: there are none. */
 static void print_json_queue(const struct status *status, const struct row *row)
 {
+    int64_t now_ms = simba_now_ms();
+
     if (row->waiters < 0 || !status->has_queue) {
-        fputs(",\"queue\":null", stdout);
+        fputs(",\"queue\":null,\"queue_waited_ms\":null", stdout);
         return;
     }
     fputs(",\"queue\":[", stdout);
-    for (size_t i = 0; i < status->queue_count; i++) {
+    for (size_t i = 0; i < status->queue_count; i++)
         cli_json_string(stdout, i > 0 ? "," : "", status->queue[i].id);
-    }
+    fputs("],\"queue_waited_ms\":[", stdout);
+    for (size_t i = 0; i < status->queue_count; i++)
+        cli_json_number(stdout, i > 0 ? "," : "", waited_ms(&status->queue[i], now_ms), -1);
     fputs("]", stdout);
 }
 
@@ -196,13 +206,21 @@ static void print_table(const struct status *status, int64_t now_ms)
 
 static void print_queue(const struct status *status)
 {
+    int64_t now_ms = simba_now_ms();
     char id[CELL_MAX];
+    char waited[32];
 
     if (status->queue_count > 0)
         puts("\nWaiting, the next one first:");
     for (size_t i = 0; i < status->queue_count; i++) {
+        int64_t ms = waited_ms(&status->queue[i], now_ms);
+
         cli_text_printable(status->queue[i].id, id, CELL_MAX);
-        printf("%3zu  %s\n", i + 1, id);
+        if (ms < 0)
+            printf("%3zu  %s\n", i + 1, id);
+        else
+            printf("%3zu  %s, for %s\n", i + 1, id,
+                   simba_duration_format(ms < 1000 ? ms : ms / 1000 * 1000, waited, sizeof waited));
     }
 }
 
@@ -326,9 +344,9 @@ static const char details[] =
     "held, or in transition: not renewed yet, but nobody else may have it. Those that are free\n"
     "come last; SQL stores and Redis remember every name that was ever used. --held leaves them "
     "out.\n"
-    "Where a single NAME is given and the store knows who waits (Redis, ZooKeeper), they follow "
-    "the\n"
-    "table in the order of their turns.\n"
+    "Where a single NAME is given and the store knows who waits, they follow the table in the "
+    "order\n"
+    "of their turns.\n"
     "\n"
     "With --json it is an array of objects, in the order of the names, with mutex, owner (empty:\n"
     "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left: 0 when it "
@@ -337,7 +355,7 @@ static const char details[] =
     "(null:\n"
     "not known). The object of a single NAME has queue, too: the ids of those who wait, in order, "
     "or\n"
-    "null.\n"
+    "null; and queue_waited_ms: for how long each has waited, or null.\n"
     "\n"
     "Examples:\n"
     "  simba status --held\n"

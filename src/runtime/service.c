@@ -93,6 +93,11 @@ bool sb_service_is_in_ttl(const struct sb_service *s)
            simba_now_ms() < atomic_load_explicit(&s->ttl_ms, memory_order_acquire);
 }
 
+int64_t sb_service_place(const struct sb_service *s)
+{
+    return sb_service_is_owner(s) ? 0 : atomic_load_explicit(&s->place, memory_order_relaxed);
+}
+
 /* Between the two loads a term may end and another begin; then it is asked again. */
 uint64_t sb_service_fence(const struct sb_service *s)
 {

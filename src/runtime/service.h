@@ -80,6 +80,7 @@ void sb_service_call(struct sb_service *service, struct sb_call *call);
 bool sb_service_is_owner(const struct sb_service *service);
 bool sb_service_is_in_ttl(const struct sb_service *service);
 uint64_t sb_service_fence(const struct sb_service *service);
+int64_t sb_service_place(const struct sb_service *service); /* in the wait queue; 0: not known */
 int64_t sb_service_deadline_ms(const struct sb_service *service);
 enum simba_status sb_service_status(const struct sb_service *service);
 void sb_service_state(struct sb_service *service, struct simba_state *ret_state);

@@ -169,6 +169,8 @@ struct sb_event sb_service_take_answer(struct sb_service *s, const struct sb_req
     };
     SB_CHECK(event.answer != SB_ANSWER_MINE || event.revision != 0,
              "a record of mine has a revision");
+    if (request->wire.op == SIMBA_OP_ACQUIRE || request->wire.op == SIMBA_OP_RELEASE)
+        atomic_store_explicit(&s->place, told->place, memory_order_relaxed);
     if (told->code != SIMBA_OK)
         keep_error(s, &request->wire, told);
     else

@@ -44,6 +44,7 @@ struct sb_service {
     _Atomic int64_t belief_ms;
     _Atomic int64_t ttl_ms;
     _Atomic uint64_t fence;
+    _Atomic int64_t place;
     _Atomic int status;
     int stop_code;  /* of the last stop; under engine->lock */
     unsigned stops; /* that are complete; under engine->lock */

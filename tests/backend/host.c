@@ -30,6 +30,7 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     snprintf(call->owner, sizeof call->owner, "%s", reply->owner != NULL ? reply->owner : "");
     call->ttl_left_ms = reply->ttl_left_ms;
     call->transition_left_ms = reply->transition_left_ms;
+    call->reserved_left_ms = reply->reserved_left_ms;
     call->revision = reply->revision;
     call->fence = reply->fence;
     call->as_of_ms = reply->as_of_ms;
@@ -305,6 +306,18 @@ struct call host_do(struct host *host, enum simba_op op, const char *mutex, cons
 {
     struct call call = host_call(op, mutex, id, revision);
 
+    host_submit(host, &call, 1);
+    host_wait(host, &call, 1);
+    return call;
+}
+
+struct call host_reserve(struct host *host, enum simba_op op, const char *mutex, const char *id,
+                         uint64_t revision, int64_t reserve_ms)
+{
+    struct call call = host_call(op, mutex, id, revision);
+
+    call.request.asks_place = op == SIMBA_OP_ACQUIRE;
+    call.request.reserve_ms = reserve_ms;
     host_submit(host, &call, 1);
     host_wait(host, &call, 1);
     return call;

@@ -91,6 +91,82 @@ static void a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned(void **
     assert_true(host_close(&host));
 }
 
+#define RESERVE_MS 60000 /* longer than the test takes */
+
+/* "a" owns, "b" and "c" wait; then "a" releases for `reserve_ms`. */
+static void reserve_for_b(struct host *host, const char *url, int64_t reserve_ms)
+{
+    struct call call;
+
+    assert_int_equal(host_open(host, url), SIMBA_OK);
+    call = host_do(host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    assert_int_equal(host_reserve(host, SIMBA_OP_ACQUIRE, "m", "b", 0, reserve_ms).place, 1);
+    assert_int_equal(host_reserve(host, SIMBA_OP_ACQUIRE, "m", "c", 0, reserve_ms).place, 2);
+    host_reserve(host, SIMBA_OP_RELEASE, "m", "a", call.revision, reserve_ms);
+    assert_int_equal(host_notices(host, SIMBA_NOTICE_RELEASED, "m", "b"), 1);
+    assert_int_equal(host_notices(host, SIMBA_NOTICE_RELEASED, "m", "c"), 0);
+    assert_int_equal(host_notices(host, SIMBA_NOTICE_RESERVED, "m", "c"), reserve_ms > 0);
+}
+
+static void what_is_reserved_for_one_waiter_is_left_to_it(void **state)
+{
+    struct host host;
+    struct call call;
+
+    (void)state;
+    reserve_for_b(&host, "memory:reserved", RESERVE_MS);
+    call = host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "new", 0, RESERVE_MS);
+    assert_string_equal(call.owner, "");
+    assert_in_range(call.reserved_left_ms, 1, RESERVE_MS);
+    assert_int_equal(call.place, 2);
+    call = host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "c", 0, RESERVE_MS);
+    assert_in_range(call.reserved_left_ms, 1, RESERVE_MS);
+    assert_int_equal(call.place, 1);
+    call = host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "b", 0, RESERVE_MS);
+    assert_string_equal(call.owner, "b");
+    assert_true(host_close(&host));
+}
+
+static void a_reservation_ends_by_the_clock(void **state)
+{
+    struct host host;
+
+    (void)state;
+    reserve_for_b(&host, "memory:over", 1);
+    test_pause_ms(5);
+    assert_string_equal(host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "c", 0, 1).owner, "c");
+    assert_int_equal(host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "b", 0, 1).place, 1);
+    assert_true(host_close(&host));
+}
+
+static void a_reservation_is_passed_on_by_the_one_that_leaves(void **state)
+{
+    struct host host;
+
+    (void)state;
+    reserve_for_b(&host, "memory:passed", RESERVE_MS);
+    host_reserve(&host, SIMBA_OP_RELEASE, "m", "b", 0, RESERVE_MS);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", "c"), 1);
+    assert_true(host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "new", 0, RESERVE_MS).reserved_left_ms >
+                0);
+    assert_string_equal(host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "c", 0, RESERVE_MS).owner, "c");
+    assert_true(host_close(&host));
+}
+
+static void a_contender_that_is_not_fair_takes_what_is_reserved(void **state)
+{
+    struct host host;
+
+    (void)state;
+    reserve_for_b(&host, "memory:barge", RESERVE_MS);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "new", 0).owner, "new");
+    assert_true(host_close(&host));
+    reserve_for_b(&host, "memory:luck", 0);
+    assert_string_equal(host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "new", 0, RESERVE_MS).owner,
+                        "new");
+    assert_true(host_close(&host));
+}
+
 static void observers_are_told_of_every_change_but_not_of_renewals(void **state)
 {
     struct host owner;
@@ -222,6 +298,10 @@ int main(void)
         cmocka_unit_test(the_place_in_the_queue_is_told_to_who_asks),
         cmocka_unit_test(a_waiter_that_gives_up_passes_the_wake_up_on),
         cmocka_unit_test(a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned),
+        cmocka_unit_test(what_is_reserved_for_one_waiter_is_left_to_it),
+        cmocka_unit_test(a_reservation_ends_by_the_clock),
+        cmocka_unit_test(a_reservation_is_passed_on_by_the_one_that_leaves),
+        cmocka_unit_test(a_contender_that_is_not_fair_takes_what_is_reserved),
         cmocka_unit_test(observers_are_told_of_every_change_but_not_of_renewals),
         cmocka_unit_test(a_store_lives_as_long_as_its_last_client),
         cmocka_unit_test(an_option_that_nobody_knows_is_refused),
