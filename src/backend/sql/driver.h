@@ -116,6 +116,7 @@ struct sb_sql_failure {
 struct sb_sql_sink {
     int (*row)(void *user, const struct sb_sql_record *record);
     void *user;
+    struct sb_sql_waiter *next; /* RELEASE, LEAVE: two, as those of an item; NULL: nobody asks */
 };
 
 /* One statement of many that are run together, and what became of it. */
@@ -226,6 +227,10 @@ struct sb_sql_driver {
 
     /* An acquire has found another owner, so a contender is going to wait. May be NULL. */
     void (*contended)(struct sb_sql_connection *connection);
+
+    /* With `reads_first`: whether a contender of the client was told that it comes next, so that
+     * its acquire need not look first. Asking forgets it. May be NULL. */
+    bool (*is_called)(struct sb_sql_connection *connection);
 };
 
 /* wait.c: waits until the socket is ready for `events` of poll(), and returns what it is ready for;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define NAMES_MAX 1000000 /* in the list of all mutexes */
+#define JOIN_MS 200       /* how long an ACQUIRE that cannot win waits for a lock to get its place */
 
 /* Whether only the job that had it is concerned: it is answered and the others go on. */
 static bool is_own_failure(const struct sb_sql_failure *failure)
@@ -114,7 +115,7 @@ static int list_all(struct sb_sql_batch *batch, struct sb_sql_repository *r, str
                     struct sb_sql_failure *failure)
 {
     struct list list = {.now_ms = simba_now_ms()};
-    const struct sb_sql_sink sink = {add_mutex, &list};
+    const struct sb_sql_sink sink = {.row = add_mutex, .user = &list};
     struct simba_reply reply = SIMBA_REPLY_INIT;
     bool moved;
     int code = sb_sql_repository_list(r, &sink, failure);
@@ -139,7 +140,7 @@ static int list_waiters(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                         struct sb_sql_job *job, struct sb_sql_failure *failure)
 {
     struct list list = {.now_ms = simba_now_ms()};
-    const struct sb_sql_sink sink = {add_waiter, &list};
+    const struct sb_sql_sink sink = {.row = add_waiter, .user = &list};
     struct simba_reply reply = SIMBA_REPLY_INIT;
     int code = SIMBA_OK;
 
@@ -154,23 +155,46 @@ static int list_waiters(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     return code;
 }
 
-/* Done when it was a READ, or an ACQUIRE that cannot win. */
-static int read_one(struct sb_sql_repository *r, struct sb_sql_job *job,
-                    struct sb_sql_failure *failure)
+/* Whether the request is an ACQUIRE that cannot win. */
+static bool is_beaten(const struct simba_request *request, const struct sb_sql_record *record)
+{
+    if (request->op != SIMBA_OP_ACQUIRE)
+        return false;
+    if (sb_sql_record_is_owned(record))
+        return strcmp(record->owner_id, request->id) != 0;
+    return request->reserve_ms > 0 && record->reserved_until_ms > 0;
+}
+
+/* Done when it was a READ, or an ACQUIRE that cannot win and has its place in the line. */
+static int read_one(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                    struct sb_sql_job *job, struct sb_sql_failure *failure)
 {
     const struct simba_request *request = job->request;
-    int code = sb_sql_repository_get_owner(r, request->mutex, &job->item.record, failure);
-    bool others;
+    struct sb_sql_record *record = &job->item.record;
+    struct sb_sql_line *line =
+        request->op == SIMBA_OP_ACQUIRE ? sb_sql_batch_line(batch, r) : NULL;
+    int code = line != NULL
+                   ? sb_sql_repository_get_place(r, request->mutex, request->id, record, failure)
+                   : sb_sql_repository_get_owner(r, request->mutex, record, failure);
 
     if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
         return code;
     job->found = code == SIMBA_OK;
     job->changed = false;
-    others = job->found && sb_sql_record_is_owned(&job->item.record) &&
-             (request->id == NULL || strcmp(job->item.record.owner_id, request->id) != 0);
-    if (request->op == SIMBA_OP_READ || others)
+    job->beaten = job->found && is_beaten(request, record);
+    if (request->op == SIMBA_OP_READ ||
+        (job->beaten && (line == NULL || (record->place > 0 &&
+                                          sb_sql_line_has(line, request->mutex, request->id)))))
         job->state = SB_SQL_JOB_DONE;
     return SIMBA_OK;
+}
+
+static bool looks_first(struct sb_sql_connection *connection)
+{
+    const struct sb_sql_driver *driver = connection->driver;
+
+    return driver->reads_first && !connection->won &&
+           !(driver->is_called != NULL && driver->is_called(connection));
 }
 
 static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
@@ -182,10 +206,10 @@ static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     case SIMBA_OP_QUEUE:
         return list_waiters(batch, r, job, failure);
     case SIMBA_OP_READ:
-        return r->connection->driver->run_all == NULL ? read_one(r, job, failure) : SIMBA_OK;
+        return r->connection->driver->run_all == NULL ? read_one(batch, r, job, failure)
+                                                      : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:
-        return r->connection->driver->reads_first && !r->connection->won ? read_one(r, job, failure)
-                                                                         : SIMBA_OK;
+        return looks_first(r->connection) ? read_one(batch, r, job, failure) : SIMBA_OK;
     default:
         return SIMBA_OK;
     }
@@ -216,6 +240,35 @@ static int read_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
+/* Whatever becomes of an ACQUIRE that has not won, its contender may have a place. */
+static int acquire(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                   struct sb_sql_job *job, bool *ret_acquired, struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
+    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    int code = sb_sql_repository_acquire_and_get_owner(r, &claim, ret_acquired, &job->item.record,
+                                                       failure);
+
+    if (line != NULL && !*ret_acquired)
+        sb_sql_line_enter(line, request->mutex, request->id);
+    return code;
+}
+
+static int release(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                   struct sb_sql_job *job, bool *ret_released, struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
+    struct sb_sql_waiter *next = job->item.next;
+
+    next[0].id[0] = next[1].id[0] = '\0';
+    if (!sb_sql_leaves(request))
+        return sb_sql_repository_hand_on(r, &claim, request->revision, ret_released,
+                                         &job->item.record, next, failure);
+    return sb_sql_repository_leave(r, &claim, next, failure);
+}
+
 static int write_one(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
                      struct sb_sql_job *job, struct sb_sql_failure *failure)
 {
@@ -225,16 +278,14 @@ static int write_one(const struct sb_sql_batch *batch, struct sb_sql_repository 
     int code;
 
     if (request->op == SIMBA_OP_ACQUIRE)
-        code =
-            sb_sql_repository_acquire_and_get_owner(r, &claim, &effect, &job->item.record, failure);
+        code = acquire(batch, r, job, &effect, failure);
     else if (request->op == SIMBA_OP_GUARD)
         code = sb_sql_repository_guard(r, &claim, &effect, &job->item.record, failure);
     else
-        code = sb_sql_repository_release(r, request->mutex, request->id, request->revision, &effect,
-                                         &job->item.record, failure);
+        code = release(batch, r, job, &effect, failure);
     if (code != SIMBA_OK && code != SIMBA_ENOTFOUND)
         return code;
-    job->found = code == SIMBA_OK;
+    job->found = code == SIMBA_OK && !sb_sql_leaves(request);
     job->changed = effect && request->op != SIMBA_OP_GUARD;
     job->state = SB_SQL_JOB_DONE;
     return SIMBA_OK;
@@ -306,6 +357,29 @@ static void answer_leaves(struct sb_sql_batch *batch)
     }
 }
 
+/* An ACQUIRE that cannot win and has met a lock for so long is answered without a place. */
+static void answer_beaten(struct sb_sql_batch *batch, struct sb_sql_repository *r)
+{
+    struct sb_sql_failure ignored;
+    int64_t now_ms = simba_now_ms();
+    bool any = false;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sb_sql_job *job = &batch->jobs[i];
+
+        if (job->state != SB_SQL_JOB_WAITING || !job->beaten)
+            continue;
+        if (job->locked_since_ms == 0)
+            job->locked_since_ms = now_ms;
+        if (now_ms - job->locked_since_ms >= JOIN_MS) {
+            job->state = SB_SQL_JOB_DONE;
+            any = true;
+        }
+    }
+    if (any)
+        sb_sql_batch_settle(batch, r, &ignored); /* what it takes back waits on */
+}
+
 static int write_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                      struct sb_sql_failure *failure)
 {
@@ -330,5 +404,7 @@ int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repos
     SB_CHECK(!repository->in_transaction, "a run leaves no transaction open");
     if (code != SIMBA_OK)
         repository->connection->won = false;
+    if (code != SIMBA_OK && failure->remedy == SB_SQL_RETRY)
+        answer_beaten(batch, repository);
     return code;
 }

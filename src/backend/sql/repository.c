@@ -92,25 +92,33 @@ int sb_sql_repository_check_version(struct sb_sql_repository *r, const struct sb
 
 /* ---- Statements ------------------------------------------------------------------------------ */
 
+/* What a statement yields. */
+struct yield {
+    struct sb_sql_record record;
+    bool read; /* there was a row */
+    struct sb_sql_waiter *next;
+};
+
 static int keep_row(void *user, const struct sb_sql_record *record)
 {
-    struct sb_sql_record *target = user;
+    struct yield *yield = user;
 
-    *target = *record;
+    yield->record = *record;
+    yield->read = true;
     return SIMBA_OK;
 }
 
 static int run(struct sb_sql_repository *r, enum sb_sql_statement statement,
-               const struct sb_sql_values *values, struct sb_sql_record *row, int64_t *ret_count,
+               const struct sb_sql_values *values, struct yield *yield, int64_t *ret_count,
                struct sb_sql_failure *failure)
 {
-    const struct sb_sql_sink sink = {keep_row, row};
+    const struct sb_sql_sink sink = {keep_row, yield, yield != NULL ? yield->next : NULL};
     int code = sb_sql_repository_check_names(r, values->mutex, values->id, failure);
 
     if (code != SIMBA_OK)
         return code;
-    return r->connection->driver->run(r->connection, statement, values, row != NULL ? &sink : NULL,
-                                      ret_count, failure);
+    return r->connection->driver->run(r->connection, statement, values,
+                                      yield != NULL ? &sink : NULL, ret_count, failure);
 }
 
 struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
@@ -204,23 +212,38 @@ int sb_sql_repository_try_init_mutex(struct sb_sql_repository *r, const char *mu
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
+static int read_record(struct sb_sql_repository *r, enum sb_sql_statement statement,
+                       const struct sb_sql_values *values, struct sb_sql_record *ret_record,
+                       struct sb_sql_failure *failure)
+{
+    struct yield yield = {.read = false};
+    int code = run(r, statement, values, &yield, NULL, failure);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (!yield.read) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        return sb_error_set(&failure->error, SIMBA_ENOTFOUND,
+                            "there is no mutex \"%s\" on the store", values->mutex);
+    }
+    *ret_record = yield.record;
+    return SIMBA_OK;
+}
+
 int sb_sql_repository_get_owner(struct sb_sql_repository *r, const char *mutex,
                                 struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = {.mutex = mutex};
-    struct sb_sql_record record;
-    int64_t count = 0;
-    int code = run(r, SB_SQL_SELECT, &values, &record, &count, failure);
 
-    if (code != SIMBA_OK)
-        return code;
-    if (count == 0) {
-        failure->remedy = SB_SQL_GIVE_UP;
-        return sb_error_set(&failure->error, SIMBA_ENOTFOUND,
-                            "there is no mutex \"%s\" on the store", mutex);
-    }
-    *ret_record = record;
-    return SIMBA_OK;
+    return read_record(r, SB_SQL_SELECT, &values, ret_record, failure);
+}
+
+int sb_sql_repository_get_place(struct sb_sql_repository *r, const char *mutex, const char *id,
+                                struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = {.mutex = mutex, .id = id};
+
+    return read_record(r, SB_SQL_SELECT_PLACE, &values, ret_record, failure);
 }
 
 int sb_sql_repository_ensure_owner(struct sb_sql_repository *r, const char *mutex,
@@ -258,22 +281,22 @@ int sb_sql_repository_queue(struct sb_sql_repository *r, const char *mutex,
 
 /* ---- Changing -------------------------------------------------------------------------------- */
 
-/* Runs a conditional update and tells the record afterwards. */
+/* Runs a conditional update and tells the record afterwards. An ACQUIRE that joins has read it
+ * itself. */
 static int change(struct sb_sql_repository *r, enum sb_sql_statement statement,
-                  const struct sb_sql_values *values, bool *ret_changed,
-                  struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+                  const struct sb_sql_values *values, bool *ret_changed, struct yield *yield,
+                  struct sb_sql_failure *failure)
 {
-    struct sb_sql_record record;
     int64_t count = 0;
-    int code = run(r, statement, values, &record, &count, failure);
+    int code;
 
-    if (code == SIMBA_OK && (count == 0 || !r->connection->driver->returns_rows))
-        code = sb_sql_repository_get_owner(r, values->mutex, &record, failure);
-    if (code != SIMBA_OK)
-        return code;
-    *ret_changed = count > 0;
-    *ret_record = record;
-    return SIMBA_OK;
+    yield->read = false;
+    code = run(r, statement, values, yield, &count, failure);
+    if (code == SIMBA_OK && !yield->read)
+        code = sb_sql_repository_get_owner(r, values->mutex, &yield->record, failure);
+    if (code == SIMBA_OK)
+        *ret_changed = count > 0;
+    return code;
 }
 
 /* The same in one transaction; an acquire adds a mutex that is missing. Where the update itself
@@ -282,20 +305,21 @@ static int change(struct sb_sql_repository *r, enum sb_sql_statement statement,
  * applied. */
 static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement statement,
                           const struct sb_sql_values *values, bool *ret_changed,
-                          struct sb_sql_record *ret_record, struct sb_sql_failure *failure)
+                          struct sb_sql_record *ret_record, struct sb_sql_waiter *next,
+                          struct sb_sql_failure *failure)
 {
-    struct sb_sql_record record;
+    struct yield yield = {.next = next};
     bool changed = false;
     bool created;
     bool alone = !r->in_transaction && !r->connection->driver->returns_rows;
     int code = alone ? sb_sql_repository_begin(r, failure) : SIMBA_OK;
 
     if (code == SIMBA_OK)
-        code = change(r, statement, values, &changed, &record, failure);
+        code = change(r, statement, values, &changed, &yield, failure);
     if (code == SIMBA_ENOTFOUND && statement == SB_SQL_ACQUIRE) {
         code = sb_sql_repository_try_init_mutex(r, values->mutex, &created, failure);
         if (code == SIMBA_OK)
-            code = change(r, statement, values, &changed, &record, failure);
+            code = change(r, statement, values, &changed, &yield, failure);
     }
     if (alone && code == SIMBA_OK)
         code = sb_sql_repository_commit(r, failure);
@@ -304,7 +328,7 @@ static int change_at_once(struct sb_sql_repository *r, enum sb_sql_statement sta
     if (code != SIMBA_OK)
         return code;
     *ret_changed = changed;
-    *ret_record = record;
+    *ret_record = yield.record;
     return SIMBA_OK;
 }
 
@@ -345,7 +369,7 @@ int sb_sql_repository_acquire_and_get_owner(struct sb_sql_repository *r,
     const struct sb_sql_values values = sb_sql_claim_values(claim);
     struct sb_sql_record record;
     bool acquired = false;
-    int code = change_at_once(r, SB_SQL_ACQUIRE, &values, &acquired, &record, failure);
+    int code = change_at_once(r, SB_SQL_ACQUIRE, &values, &acquired, &record, NULL, failure);
 
     if (code == SIMBA_OK && !acquired)
         code = check_loser(r, claim, &record, failure);
@@ -362,7 +386,7 @@ int sb_sql_repository_guard(struct sb_sql_repository *r, const struct sb_sql_cla
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
 
-    return change_at_once(r, SB_SQL_GUARD, &values, ret_renewed, ret_record, failure);
+    return change_at_once(r, SB_SQL_GUARD, &values, ret_renewed, ret_record, NULL, failure);
 }
 
 int sb_sql_repository_release(struct sb_sql_repository *r, const char *mutex, const char *id,
@@ -372,7 +396,28 @@ int sb_sql_repository_release(struct sb_sql_repository *r, const char *mutex, co
     const struct sb_sql_values values = {.mutex = mutex, .id = id, .version = version};
 
     SB_CHECK(version > 0, "a release names the version that it ends");
-    return change_at_once(r, SB_SQL_RELEASE, &values, ret_released, ret_record, failure);
+    return change_at_once(r, SB_SQL_RELEASE, &values, ret_released, ret_record, NULL, failure);
+}
+
+int sb_sql_repository_hand_on(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
+                              uint64_t version, bool *ret_released,
+                              struct sb_sql_record *ret_record, struct sb_sql_waiter next[2],
+                              struct sb_sql_failure *failure)
+{
+    struct sb_sql_values values = sb_sql_claim_values(claim);
+
+    SB_CHECK(version > 0, "a release names the version that it ends");
+    values.version = version;
+    return change_at_once(r, SB_SQL_RELEASE, &values, ret_released, ret_record, next, failure);
+}
+
+int sb_sql_repository_leave(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
+                            struct sb_sql_waiter next[2], struct sb_sql_failure *failure)
+{
+    const struct sb_sql_values values = sb_sql_claim_values(claim);
+    struct yield yield = {.next = next};
+
+    return run(r, SB_SQL_LEAVE, &values, &yield, NULL, failure);
 }
 
 /* The statement decides whether the id owns: not every database compares ids as strcmp does. */
@@ -388,7 +433,7 @@ int sb_sql_repository_release_read(struct sb_sql_repository *r, const char *mute
     if (code != SIMBA_OK)
         return code;
     values.version = record.version;
-    code = change_at_once(r, SB_SQL_RELEASE, &values, &released, &record, failure);
+    code = change_at_once(r, SB_SQL_RELEASE, &values, &released, &record, NULL, failure);
     if (code != SIMBA_OK)
         return code;
     if (!released && record.version != values.version) {

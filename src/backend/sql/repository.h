@@ -75,6 +75,11 @@ int sb_sql_repository_try_init_mutex(struct sb_sql_repository *repository, const
 int sb_sql_repository_get_owner(struct sb_sql_repository *repository, const char *mutex,
                                 struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
+/* The same, with the id's place in the line, and with the reservation for another one. */
+int sb_sql_repository_get_place(struct sb_sql_repository *repository, const char *mutex,
+                                const char *id, struct sb_sql_record *ret_record,
+                                struct sb_sql_failure *failure);
+
 /* Acquires or renews. A mutex that is missing is not acquired. */
 int sb_sql_repository_acquire(struct sb_sql_repository *repository,
                               const struct sb_sql_claim *claim, bool *ret_acquired,
@@ -98,6 +103,17 @@ int sb_sql_repository_guard(struct sb_sql_repository *repository, const struct s
 int sb_sql_repository_release(struct sb_sql_repository *repository, const char *mutex,
                               const char *id, uint64_t version, bool *ret_released,
                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
+
+/* The same for a contender, which also gives up its place in the line. Tells whom to wake, see
+ * struct sb_sql_item. */
+int sb_sql_repository_hand_on(struct sb_sql_repository *repository,
+                              const struct sb_sql_claim *claim, uint64_t version,
+                              bool *ret_released, struct sb_sql_record *ret_record,
+                              struct sb_sql_waiter next[2], struct sb_sql_failure *failure);
+
+/* Gives up a place in the line. A mutex that is free is handed on. Tells whom to wake. */
+int sb_sql_repository_leave(struct sb_sql_repository *repository, const struct sb_sql_claim *claim,
+                            struct sb_sql_waiter next[2], struct sb_sql_failure *failure);
 
 /* Reads the record and releases that version of it, where the id owns: a statement that is carried
  * out late does nothing to a lease that the id has acquired since. A row that has changed in

@@ -217,7 +217,7 @@ static void disconnect(struct sb_sql_connection *connection)
 
     if (c == NULL)
         return;
-    for (size_t i = 0; i < SB_SQL_STATEMENTS; i++)
+    for (size_t i = 0; i < SB_SQLITE_STATEMENTS; i++)
         sqlite3_finalize(c->statements[i]);
     sqlite3_finalize(c->begin);
     sqlite3_finalize(c->commit);
@@ -226,6 +226,8 @@ static void disconnect(struct sb_sql_connection *connection)
     leave_process();
     sb_sqlite_forget_folder(c);
     sb_sqlite_wake_writer_close(&c->wake);
+    if (c->sender >= 0)
+        close(c->sender);
     sb_sqlite_liveness_probe_close(&c->probe);
     sb_free(c);
 }
@@ -255,6 +257,8 @@ static int create(struct sb_sqlite_settings *settings, int64_t deadline_ms,
     c->random = sb_random_seed();
     c->clock_offset_ms = sb_clock_offset_ms();
     c->folder.fd = -1;
+    c->sender = -1;
+    c->base.has_queue = true;
     sb_sqlite_wake_writer_init(&c->wake, settings->host, settings->wake_path, settings->path);
     sb_sqlite_liveness_probe_init(&c->probe, &lives);
     *ret_connection = c;
@@ -313,13 +317,43 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
     return sb_sqlite_init_schema(own(connection), failure);
 }
 
+/* Tells one waiter. A contender of the same client hears it without the kernel. */
+static bool tell(struct sb_sqlite_connection *c, enum simba_notice notice, const char *mutex,
+                 const struct sb_sql_waiter *to)
+{
+    const struct sb_sqlite_settings *settings = c->settings;
+    const struct sb_sqlite_address address = sb_sqlite_address_read(to->client);
+
+    if (address.name == 0)
+        return false;
+    if (settings->wake_socket != NULL && address.name == settings->wake_socket->address.name) {
+        if (notice == SIMBA_NOTICE_RELEASED)
+            atomic_store(&settings->wake_socket->called, true);
+        settings->host->notice(settings->host, notice, mutex, to->id);
+        return true;
+    }
+    if (c->sender < 0)
+        c->sender = sb_sqlite_wake_socket_create_sender();
+    return c->sender >= 0 &&
+           sb_sqlite_wake_socket_send(c->sender, &address, notice, mutex, to->id);
+}
+
 static void announce(struct sb_sql_connection *connection, enum simba_notice notice,
                      const char *mutex, const struct sb_sql_waiter *to)
 {
     struct sb_sqlite_connection *c = own(connection);
 
-    (void)to;
-    sb_sqlite_wake_write(&c->wake, notice, mutex, sb_sqlite_names_note(c));
+    if (to == NULL)
+        sb_sqlite_wake_write(&c->wake, notice, mutex, sb_sqlite_names_note(c));
+    else if (!tell(c, notice, mutex, to))
+        sb_sqlite_wake_write(&c->wake, SIMBA_NOTICE_RELEASED, mutex, sb_sqlite_names_note(c));
+}
+
+static bool is_called(struct sb_sql_connection *connection)
+{
+    struct sb_sqlite_wake_socket *wake_socket = own(connection)->settings->wake_socket;
+
+    return wake_socket != NULL && atomic_exchange(&wake_socket->called, false);
 }
 
 static void contended(struct sb_sql_connection *connection)
@@ -344,4 +378,5 @@ const struct sb_sql_driver sb_sqlite_driver = {
     .init_schema = init_schema,
     .announce = announce,
     .contended = contended,
+    .is_called = is_called,
 };

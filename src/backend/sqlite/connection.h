@@ -15,11 +15,22 @@
 
 #include <sqlite3.h>
 
+/* The statements of the dialect, and further ones for a mutex that others wait for. */
+enum sb_sqlite_statement {
+    SB_SQLITE_ACQUIRE_QUEUED = SB_SQL_STATEMENTS, /* heeds a reservation if reserve_ms is not 0 */
+    SB_SQLITE_HAND_ON,    /* of a mutex that is free: notes whom it is reserved for from now on */
+    SB_SQLITE_SET_QUEUED, /* makes the mark of the mutex fit the line */
+    SB_SQLITE_DELETE_GONE, /* deletes the waiters whose client is dead */
+    SB_SQLITE_STATEMENTS
+};
+
+#define SB_SQLITE_NEXT 2 /* waiters that hear of a release */
+
 struct sb_sqlite_connection {
     struct sb_sql_connection base; /* first: the connection is one */
     struct sb_sqlite_settings *settings;
     sqlite3 *db;
-    sqlite3_stmt *statements[SB_SQL_STATEMENTS];
+    sqlite3_stmt *statements[SB_SQLITE_STATEMENTS];
     sqlite3_stmt *begin;
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
@@ -32,10 +43,16 @@ struct sb_sqlite_connection {
     int64_t clock_ms;         /* of the statement that runs; 0: not asked for yet */
     int64_t clock_offset_ms;  /* of this process's clock, ahead of the host's */
     int64_t noted_version;    /* of the row that was changed last */
+    struct sb_sql_waiter next[SB_SQLITE_NEXT]; /* the first of the line that are not dead */
+    int next_count;
+    char lapsed[SIMBA_ID_MAX + 1]; /* had a reservation, and did not come */
+    bool met_gone;                 /* waiters whose client is dead were met, and are in the line */
+    bool crowded;             /* the mutex that was used last had waiters */
     bool committing;          /* the statement that runs has begun to commit */
     uint64_t random;
     int commits; /* counted while the connection is young */
     struct sb_sqlite_wake_writer wake;
+    int sender; /* the socket that waiters are told from; -1: none yet */
     struct sb_sqlite_liveness_probe probe;
 };
 
@@ -87,10 +104,10 @@ int sb_sqlite_fail_create(const char *path, int system_code, struct sb_sql_failu
 
 /* ---- statements.c: what is done to the rows of the file -------------------------------------- */
 
-/* See `run` of struct sb_sql_driver. */
-int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement which,
-                  const struct sb_sql_values *values, const struct sb_sql_sink *sink,
-                  int64_t *ret_count, struct sb_sql_failure *failure);
+/* Runs one statement, of the dialect or an own one. See `run` of struct sb_sql_driver. */
+int sb_sqlite_run_one(struct sb_sqlite_connection *connection, int which,
+                      const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+                      int64_t *ret_count, struct sb_sql_failure *failure);
 
 /* Prepares a statement when it is first needed: a process that is here for one lease needs few of
  * them. Returns SQLite's code. */
@@ -108,6 +125,13 @@ int64_t sb_sqlite_now_ms(const struct sb_sqlite_connection *connection);
  * that never ends. So views are refused, a statement may run for busy-timeout, without its waits
  * for others, and no value is longer than any of ours could be. Returns a code of SQLite. */
 int sb_sqlite_set_functions(struct sb_sqlite_connection *connection);
+
+/* ---- queue.c: what is done to a mutex that others wait for ----------------------------------- */
+
+/* `run` of struct sb_sql_driver. What takes several statements is one transaction. */
+int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement which,
+                  const struct sb_sql_values *values, const struct sb_sql_sink *sink,
+                  int64_t *ret_count, struct sb_sql_failure *failure);
 
 /* ---- schema.c: the tables of the file, and what a new boot of the host means to them --------- */
 

@@ -13,10 +13,14 @@
  *    knows its own.
  *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown
  *    to others. So are `life`, see liveness.h, and `life_version`, the version of the record that
- *    it was written for.
+ *    it was written for, `queued`: 0 where no row of simba_waiter is of this mutex, and the
+ *    reservation, `reserved_for` and `reserved_until`.
  *
- * The second table holds by name: `schema_version`, `version_floor`, and `boot:ID` for each boot
- * that the file knows, numbered as they came. The version of the schema is not the file's
+ * The table simba_waiter is the queue of waiting contenders (queue.c). Clients that know nothing of
+ * it may use the file at the same time, so it is no new version of the schema.
+ *
+ * The table simba_meta holds by name: `schema_version`, `version_floor`, and `boot:ID` for each
+ * boot that the file knows, numbered as they came. The version of the schema is not the file's
  * user_version: that one belongs to the application, which may keep tables of its own in the same
  * file.
  */
@@ -46,8 +50,20 @@ static const char create_tables[] =
     " version INTEGER NOT NULL,"
     " fence INTEGER NOT NULL DEFAULT 0,"
     " life INTEGER NOT NULL DEFAULT 0,"
-    " life_version INTEGER NOT NULL DEFAULT 0"
+    " life_version INTEGER NOT NULL DEFAULT 0,"
+    " queued INTEGER NOT NULL DEFAULT 0,"
+    " reserved_for VARCHAR(128) NOT NULL DEFAULT '',"
+    " reserved_until INTEGER NOT NULL DEFAULT 0"
     ") WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS simba_waiter ("
+    " mutex VARCHAR(66) NOT NULL,"
+    " id VARCHAR(128) NOT NULL,"
+    " since INTEGER NOT NULL,"
+    " client VARCHAR(64) NOT NULL,"
+    " note TEXT NOT NULL DEFAULT '',"
+    " PRIMARY KEY (mutex, since, id)"
+    ") WITHOUT ROWID;"
+    "CREATE UNIQUE INDEX IF NOT EXISTS simba_waiter_id ON simba_waiter (mutex, id);"
     "CREATE TABLE IF NOT EXISTS simba_meta ("
     " name TEXT NOT NULL PRIMARY KEY,"
     " value NOT NULL"
@@ -72,8 +88,8 @@ static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 
  * acquire a mutex. */
 static const char whole_version[] =
     "SELECT value FROM simba_meta WHERE name = 'schema_version'"
-    " AND 3 = (SELECT count(*) FROM sqlite_master"
-    " WHERE name IN ('simba_mutex', 'simba_meta', 'simba_mutex_deleted'))"
+    " AND 5 = (SELECT count(*) FROM sqlite_master WHERE name IN ('simba_mutex', 'simba_meta',"
+    " 'simba_mutex_deleted', 'simba_waiter', 'simba_waiter_id'))"
     " AND EXISTS (SELECT 1 FROM simba_meta WHERE name = 'boot:' || ?1)";
 
 static const char set_schema_version[] =
@@ -82,7 +98,8 @@ static const char set_schema_version[] =
 static const char has_column[] =
     "SELECT count(*) FROM pragma_table_info('simba_mutex') WHERE name = ?1";
 
-/* The first is missing in some files without a version, the others in those of version 1. */
+/* The first is missing in some files without a version, the next two in those of version 1, the
+ * last three in files of before there was a queue. */
 static const struct addition {
     const char *name;
     const char *sql;
@@ -90,6 +107,11 @@ static const struct addition {
     {"fence", "ALTER TABLE simba_mutex ADD COLUMN fence INTEGER NOT NULL DEFAULT 0"},
     {"life", "ALTER TABLE simba_mutex ADD COLUMN life INTEGER NOT NULL DEFAULT 0"},
     {"life_version", "ALTER TABLE simba_mutex ADD COLUMN life_version INTEGER NOT NULL DEFAULT 0"},
+    {"queued", "ALTER TABLE simba_mutex ADD COLUMN queued INTEGER NOT NULL DEFAULT 0"},
+    {"reserved_for",
+     "ALTER TABLE simba_mutex ADD COLUMN reserved_for VARCHAR(128) NOT NULL DEFAULT ''"},
+    {"reserved_until",
+     "ALTER TABLE simba_mutex ADD COLUMN reserved_until INTEGER NOT NULL DEFAULT 0"},
 };
 
 /* Before there was a version the file knew one boot only. */
@@ -114,7 +136,9 @@ static const char raise_floor[] =
 
 static const char void_refuted[] =
     "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0,"
-    " owner_id = '' WHERE acquired_at > simba_now()";
+    " owner_id = '' WHERE acquired_at > simba_now();"
+    "UPDATE simba_mutex SET queued = 0, reserved_for = '', reserved_until = 0;"
+    "DELETE FROM simba_waiter"; /* one that lives comes back when a lease ends */
 
 int sb_sqlite_read_boot_id(char ret_boot_id[SB_SQLITE_BOOT_ID_MAX])
 {

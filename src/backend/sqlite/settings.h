@@ -5,6 +5,7 @@
 #define SB_SQLITE_SETTINGS_H
 
 #include "backend/sqlite/liveness.h"
+#include "backend/sqlite/wake_socket.h"
 #include "base/url_options.h"
 
 #define SB_SQLITE_BOOT_ID_MAX 64
@@ -25,6 +26,7 @@ struct sb_sqlite_settings {
     char boot_id[SB_SQLITE_BOOT_ID_MAX];
     uint64_t highest_version;        /* that any connection has seen */
     struct sb_sqlite_liveness *life; /* of the client; NULL: who acquires may be gone at once */
+    struct sb_sqlite_wake_socket *wake_socket; /* of the client; NULL: it never waits */
     void (*contended)(void *user);   /* called when somebody is going to wait */
     void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
     void *user;

@@ -20,6 +20,7 @@ struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_sqlite_settings settings;
     struct sb_sqlite_liveness life;
+    struct sb_sqlite_wake_socket wake_socket;
     struct sb_sql_worker *worker;
     struct sb_sqlite_watch *watch;
 
@@ -99,6 +100,7 @@ static void on_met(void *user, int64_t life)
 
 static void free_backend(simba_backend *b)
 {
+    sb_sqlite_wake_socket_close(&b->wake_socket);
     sb_sqlite_liveness_end(&b->life);
     sb_sqlite_settings_clear(&b->settings);
     sb_free(b);
@@ -119,15 +121,17 @@ static int start(simba_backend *b, const struct sb_sql_limits *limits, struct si
         .name = "simba-sqlite",
         .wait_ms = limits->timeout_ms,
         .connect_ms = limits->connect_ms,
+        .client = "", /* the driver draws an address when a contender has to wait */
     };
     const struct sb_sqlite_watch_files files = {b->settings.wake_path,
                                                 sb_sqlite_settings_liveness(&b->settings)};
-    int code = sb_sqlite_watch_create(b->host, &files, &b->watch, error);
+    int code = sb_sqlite_watch_create(b->host, &files, &b->wake_socket, &b->watch, error);
 
     if (code != SIMBA_OK)
         return code;
     sb_sqlite_liveness_init(&b->life, b->host, &files.life);
     b->settings.life = &b->life;
+    b->settings.wake_socket = &b->wake_socket;
     code = sb_sql_worker_start(&config, &b->worker, error);
     if (code != SIMBA_OK)
         sb_sqlite_watch_close(b->watch, forget, NULL);
@@ -145,6 +149,7 @@ static int open_client(const struct simba_backend_config *config,
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     atomic_init(&b->life.fd, -1);
+    sb_sqlite_wake_socket_init(&b->wake_socket, host);
     b->host = host;
     b->settings.contended = on_contended;
     b->settings.met = on_met;
@@ -225,6 +230,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     SB_URL_OPTIONS_OF(sb_sqlite_options),
     .path_is_file = true,
+    .has_queue = true,
     .no_sigpipe = true,
     .check_names = check_names,
     .life_fd = life_fd,

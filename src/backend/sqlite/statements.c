@@ -6,11 +6,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <string.h>
 
-/* What comes behind the id is either a lease, all of it and the token of the term that it is for,
- * or the version that is meant. */
+/* What comes behind the id is a lease, all of it and either the token of the term that it is for or
+ * how long a reservation lasts; or the version that is meant; or what else the statement needs. */
 enum parameter {
     PARAMETER_MUTEX = 1,
     PARAMETER_ID,
@@ -18,11 +19,16 @@ enum parameter {
     PARAMETER_LEASE,
     PARAMETER_LIFE,
     PARAMETER_FENCE,
-    PARAMETER_VERSION = PARAMETER_TTL
+    PARAMETER_HEEDS = PARAMETER_FENCE,
+    PARAMETER_VERSION = PARAMETER_TTL,
+    PARAMETER_RESERVE,
+    PARAMETER_CLIENT = PARAMETER_TTL,
+    PARAMETER_SINCE,
+    PARAMETER_LEFT_RESERVE = PARAMETER_TTL
 };
 
 /* Behind the columns that all dialects have. */
-#define COLUMN_LIFE (SB_SQL_COLUMN_FENCE + 1)
+enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_PLACE };
 
 /* A life counts for the version that it was written for. An owner whose life is over owns nothing,
  * whatever its lease says. */
@@ -47,19 +53,65 @@ enum parameter {
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = simba_note(version + 1), life = 0, life_version = 0"
 
-static const char *const statement_texts[SB_SQL_STATEMENTS] = {
+#define OTHERS_WAIT "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2)"
+#define BY_AGE " ORDER BY w.since, w.id"
+
+/* Notes the first two waiters that are not known to be dead; always true. */
+#define FINDS_NEXT                                                                                 \
+    "(queued = 0 OR (SELECT count(simba_next(n.id, n.client)) FROM (SELECT w.id, w.client"         \
+    " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2 AND NOT simba_is_gone(w.client)"    \
+    BY_AGE " LIMIT 2) AS n) >= 0)"
+#define RESERVE(reserve)                                                                           \
+    "queued = simba_has_next(), reserved_for = iif(" reserve " > 0, simba_first(), ''),"           \
+    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now() + " reserve ", 0)"
+
+/* Counted up to a bound: to count a thousand would take longer than all else that an acquire
+ * does. */
+#define PLACE                                                                                      \
+    "coalesce((SELECT 1 + (SELECT count(*) FROM (SELECT 1 FROM simba_waiter AS w"                  \
+    " WHERE w.mutex = ?1 AND (w.since, w.id) < (own.since, own.id) LIMIT 100))"                    \
+    " FROM simba_waiter AS own WHERE own.mutex = ?1 AND own.id = ?2), 0)"
+
+#define ACQUIRE                                                                                    \
+    SET_LEASE ", version = simba_term(), fence = simba_term(), life_version = simba_term()"
+#define IS_FREE "(transition_at < simba_now() OR owner_id = ?2 OR " IS_OVER ")"
+#define IS_FOR_OTHERS "(reserved_until > simba_now() AND reserved_for NOT IN ('', ?2))"
+
+/* An ACQUIRE that nobody waits for, and every RELEASE, is one statement. */
+static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
     [SB_SQL_INSERT] = "INSERT INTO " FREE_ROW,
     [SB_SQL_INSERT_IF_MISSING] = "INSERT OR IGNORE INTO " FREE_ROW,
     [SB_SQL_SELECT] = "SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ?1",
     [SB_SQL_SELECT_ALL] = "SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex",
-    [SB_SQL_ACQUIRE] = SET_LEASE ", version = simba_term(), fence = simba_term(),"
-                                 " life_version = simba_term() WHERE mutex = ?1 AND"
-                                 " (transition_at < simba_now() OR owner_id = ?2 OR " IS_OVER
-                                 ") AND " HAS_NEXT_TERM,
+    [SB_SQL_ACQUIRE] =
+        ACQUIRE " WHERE mutex = ?1 AND " IS_FREE " AND queued = 0 AND " HAS_NEXT_TERM,
     [SB_SQL_GUARD] = SET_LEASE ", version = version + 1, life_version = version + 1"
                                " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
                                " AND ?6 IN (0, fence) RETURNING " CHANGED_COLUMNS,
-    [SB_SQL_RELEASE] = CLEAR_LEASE " WHERE mutex = ?1 AND owner_id = ?2 AND version = ?3",
+    [SB_SQL_RELEASE] = CLEAR_LEASE ", " RESERVE("?4") " WHERE mutex = ?1 AND owner_id = ?2"
+                                                      " AND version = ?3 AND " FINDS_NEXT,
+    [SB_SQL_SELECT_PLACE] = "SELECT " COLUMNS ", iif(" IS_FOR_OTHERS ", reserved_until, 0),"
+                            " iif(queued, " PLACE ", 0) FROM simba_mutex WHERE mutex = ?1",
+    [SB_SQL_JOIN] = "INSERT INTO simba_waiter (mutex, id, client, since) VALUES (?1, ?2, ?3, ?4)"
+                    " ON CONFLICT (mutex, id) DO UPDATE SET client = excluded.client"
+                    " WHERE client <> excluded.client",
+    [SB_SQL_LEAVE] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND id = ?2",
+    [SB_SQL_QUEUE] = "SELECT mutex, id, since / 1000, 0, 0, 0, simba_now(), 0"
+                     " FROM simba_waiter AS w WHERE w.mutex = ?1"
+                     " AND NOT simba_is_gone(client)" BY_AGE,
+    [SB_SQLITE_ACQUIRE_QUEUED] =
+        ACQUIRE ", queued = " OTHERS_WAIT ", reserved_for = '', reserved_until = 0"
+                " WHERE mutex = ?1 AND " IS_FREE " AND (?6 = 0 OR NOT " IS_FOR_OTHERS
+                ") AND simba_lapse(iif(reserved_until <= simba_now(), reserved_for, ''))"
+                " AND " HAS_NEXT_TERM,
+    [SB_SQLITE_HAND_ON] = "UPDATE simba_mutex SET " RESERVE("?3") " WHERE mutex = ?1"
+                          " AND (transition_at < simba_now() OR " IS_OVER ") AND NOT " IS_FOR_OTHERS
+                          " AND " FINDS_NEXT,
+    [SB_SQLITE_SET_QUEUED] =
+        "UPDATE simba_mutex SET queued = 1 - queued WHERE mutex = ?1 AND queued <>"
+        " EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1)",
+    [SB_SQLITE_DELETE_GONE] =
+        "DELETE FROM simba_waiter WHERE mutex = ?1 AND simba_is_gone(client)",
 };
 
 /* ---- SQL functions --------------------------------------------------------------------------- */
@@ -129,6 +181,68 @@ static void tell_over(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, state == SB_SQLITE_DEAD);
 }
 
+/* simba_is_gone(client): the same of a waiter, by the life in its address. */
+static void tell_gone(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    const unsigned char *client = sqlite3_value_text(arguments[0]);
+    struct sb_sqlite_address address =
+        sb_sqlite_address_read(client != NULL ? (const char *)client : "");
+    bool gone = sb_sqlite_liveness_ask(&c->probe, address.life) == SB_SQLITE_DEAD;
+
+    (void)count;
+    c->met_gone = c->met_gone || gone;
+    sqlite3_result_int(context, gone);
+}
+
+/* simba_next(id, client): notes a waiter, the first ones of the line in their order. */
+static void note_next(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    const unsigned char *id = sqlite3_value_text(arguments[0]);
+    const unsigned char *client = sqlite3_value_text(arguments[1]);
+    struct sb_sql_waiter *next;
+
+    (void)count;
+    sqlite3_result_int(context, 1);
+    if (c->next_count == SB_SQLITE_NEXT || id == NULL || client == NULL)
+        return;
+    next = &c->next[c->next_count++];
+    sb_text_copy(next->id, sizeof next->id, (const char *)id);
+    sb_text_copy(next->client, sizeof next->client, (const char *)client);
+}
+
+/* simba_first(): the id of the first that was noted, '' where there is none. */
+static void tell_first(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    const struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    sqlite3_result_text(context, c->next_count > 0 ? c->next[0].id : "", -1, SQLITE_STATIC);
+}
+
+/* simba_has_next(): whether any was noted. */
+static void tell_has_next(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    const struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    sqlite3_result_int(context, c->next_count > 0);
+}
+
+/* simba_lapse(id): notes the waiter whose reservation is over, '' where none is; always true. */
+static void note_lapsed(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    const unsigned char *id = sqlite3_value_text(arguments[0]);
+
+    (void)count;
+    sb_text_copy(c->lapsed, sizeof c->lapsed, id != NULL ? (const char *)id : "");
+    sqlite3_result_int(context, 1);
+}
+
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
 /* A function counts as one step, however long it takes. With values this short the slowest ones
@@ -161,7 +275,9 @@ static int authorize(void *user, int action, const char *first, const char *seco
     (void)database;
     if (inside == NULL)
         return SQLITE_OK;
-    return sqlite3_stricmp(inside, "simba_mutex") == 0 || sqlite3_stricmp(inside, "simba_meta") == 0
+    return sqlite3_stricmp(inside, "simba_mutex") == 0 ||
+                   sqlite3_stricmp(inside, "simba_meta") == 0 ||
+                   sqlite3_stricmp(inside, "simba_waiter") == 0
                ? SQLITE_DENY
                : SQLITE_OK;
 }
@@ -177,6 +293,11 @@ static const struct function {
     {"simba_next_term", 2, 0, find_next_term},
     {"simba_term", 0, 0, tell_term},
     {"simba_is_over", 1, 0, tell_over},
+    {"simba_is_gone", 1, 0, tell_gone},
+    {"simba_next", 2, 0, note_next},
+    {"simba_first", 0, 0, tell_first},
+    {"simba_has_next", 0, 0, tell_has_next},
+    {"simba_lapse", 1, 0, note_lapsed},
 };
 
 int sb_sqlite_set_functions(struct sb_sqlite_connection *c)
@@ -209,13 +330,58 @@ static int bind_lease(const struct sb_sqlite_connection *c, sqlite3_stmt *statem
         rc = sqlite3_bind_int64(statement, PARAMETER_LEASE, values->lease_ms);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int64(statement, PARAMETER_LIFE, life);
-    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(statement) == PARAMETER_FENCE)
-        rc = sqlite3_bind_int64(statement, PARAMETER_FENCE, (sqlite3_int64)values->fence);
     return rc;
 }
 
-/* Binds what the statement counts. */
-static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
+/* The address under which this client is woken, and since when it waits. */
+static int bind_waiter(struct sb_sqlite_connection *c, sqlite3_stmt *statement)
+{
+    const struct sb_sqlite_settings *settings = c->settings;
+    struct sb_sqlite_address address = *sb_sqlite_wake_socket_open(settings->wake_socket);
+    char client[SB_SQL_CLIENT_MAX + 1];
+    int rc;
+
+    address.life = sb_sqlite_liveness_begin(settings->life);
+    sb_sqlite_address_write(&address, client);
+    rc = sqlite3_bind_text(statement, PARAMETER_CLIENT, client, -1, SQLITE_TRANSIENT);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_int64(statement, PARAMETER_SINCE,
+                                sb_clock_us() - c->clock_offset_ms * 1000);
+    return rc;
+}
+
+static int bind_rest(struct sb_sqlite_connection *c, int which, sqlite3_stmt *statement,
+                     const struct sb_sql_values *values)
+{
+    int rc = SQLITE_OK;
+
+    switch (which) {
+    case SB_SQL_ACQUIRE:
+        return bind_lease(c, statement, values);
+    case SB_SQL_GUARD:
+        rc = bind_lease(c, statement, values);
+        return rc == SQLITE_OK
+                   ? sqlite3_bind_int64(statement, PARAMETER_FENCE, (sqlite3_int64)values->fence)
+                   : rc;
+    case SB_SQLITE_ACQUIRE_QUEUED:
+        rc = bind_lease(c, statement, values);
+        return rc == SQLITE_OK ? sqlite3_bind_int64(statement, PARAMETER_HEEDS, values->reserve_ms)
+                               : rc;
+    case SB_SQL_RELEASE:
+        rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
+        return rc == SQLITE_OK
+                   ? sqlite3_bind_int64(statement, PARAMETER_RESERVE, values->reserve_ms)
+                   : rc;
+    case SB_SQLITE_HAND_ON:
+        return sqlite3_bind_int64(statement, PARAMETER_LEFT_RESERVE, values->reserve_ms);
+    case SB_SQL_JOIN:
+        return bind_waiter(c, statement);
+    default:
+        return rc;
+    }
+}
+
+static int bind(struct sb_sqlite_connection *c, int which, sqlite3_stmt *statement,
                 const struct sb_sql_values *values)
 {
     int count = sqlite3_bind_parameter_count(statement);
@@ -225,11 +391,7 @@ static int bind(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
         rc = sqlite3_bind_text(statement, PARAMETER_MUTEX, values->mutex, -1, SQLITE_STATIC);
     if (rc == SQLITE_OK && count >= PARAMETER_ID)
         rc = sqlite3_bind_text(statement, PARAMETER_ID, values->id, -1, SQLITE_STATIC);
-    if (rc == SQLITE_OK && count == PARAMETER_VERSION)
-        rc = sqlite3_bind_int64(statement, PARAMETER_VERSION, (sqlite3_int64)values->version);
-    else if (rc == SQLITE_OK && count >= PARAMETER_LIFE)
-        rc = bind_lease(c, statement, values);
-    return rc;
+    return rc == SQLITE_OK ? bind_rest(c, which, statement, values) : rc;
 }
 
 static void read_text(sqlite3_stmt *statement, enum sb_sql_column column, char *target, size_t size)
@@ -266,6 +428,13 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->version = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_VERSION);
     record->current_db_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_CURRENT_DB_AT);
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
+    record->place = 0;
+    record->reserved_until_ms = 0;
+    record->changing = false;
+    if (sqlite3_column_count(statement) > COLUMN_PLACE) {
+        record->reserved_until_ms = sqlite3_column_int64(statement, COLUMN_RESERVED_UNTIL);
+        record->place = sqlite3_column_int64(statement, COLUMN_PLACE);
+    }
 }
 
 /* Tells of an owner that is met. One that is known to be dead is no news: a waiter that was told
@@ -280,7 +449,7 @@ static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *state
 }
 
 /* Returns what the sink answers. */
-static int hand_on(struct sb_sqlite_connection *c, const struct sb_sql_record *record,
+static int give_row(struct sb_sqlite_connection *c, const struct sb_sql_record *record,
                    const struct sb_sql_sink *sink)
 {
     if (record->version > c->settings->highest_version)
@@ -290,7 +459,7 @@ static int hand_on(struct sb_sqlite_connection *c, const struct sb_sql_record *r
 
 /* What an ACQUIRE or a RELEASE has made of its row, from what it was given. To let it yield the row
  * (RETURNING) would cost a quarter of it. */
-static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement which,
+static int take_change(struct sb_sqlite_connection *c, bool acquires,
                        const struct sb_sql_values *values, const struct sb_sql_sink *sink)
 {
     struct sb_sql_record record = {.version = (uint64_t)c->noted_version};
@@ -299,14 +468,14 @@ static int take_change(struct sb_sqlite_connection *c, enum sb_sql_statement whi
         return SIMBA_OK;
     sb_text_copy(record.mutex, sizeof record.mutex, values->mutex);
     record.current_db_at_ms = c->clock_ms != 0 ? c->clock_ms : sb_sqlite_now_ms(c);
-    if (which == SB_SQL_ACQUIRE) {
+    if (acquires) {
         sb_text_copy(record.owner_id, sizeof record.owner_id, values->id);
         record.acquired_at_ms = c->clock_ms;
         record.ttl_at_ms = c->clock_ms + values->ttl_ms;
         record.transition_at_ms = c->clock_ms + values->lease_ms;
         record.fence = record.version;
     }
-    return hand_on(c, &record, sink);
+    return give_row(c, &record, sink);
 }
 
 int sb_sqlite_prepare_once(struct sb_sqlite_connection *c, const char *text,
@@ -317,13 +486,13 @@ int sb_sqlite_prepare_once(struct sb_sqlite_connection *c, const char *text,
     return sqlite3_prepare_v3(c->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
 }
 
-int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement which,
-                  const struct sb_sql_values *values, const struct sb_sql_sink *sink,
-                  int64_t *ret_count, struct sb_sql_failure *failure)
+int sb_sqlite_run_one(struct sb_sqlite_connection *c, int which, const struct sb_sql_values *values,
+                      const struct sb_sql_sink *sink, int64_t *ret_count,
+                      struct sb_sql_failure *failure)
 {
-    struct sb_sqlite_connection *c = (struct sb_sqlite_connection *)connection;
-    sqlite3_stmt *statement;
+    bool acquires = which == SB_SQL_ACQUIRE || which == SB_SQLITE_ACQUIRE_QUEUED;
     struct sb_sql_record record;
+    sqlite3_stmt *statement;
     int64_t rows = 0;
     int code = SIMBA_OK;
     int rc = sb_sqlite_prepare_once(c, statement_texts[which], &c->statements[which]);
@@ -331,24 +500,24 @@ int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement wh
     if (rc != SQLITE_OK)
         return sb_sqlite_fail(c, false, failure);
     statement = c->statements[which];
-    rc = bind(c, statement, values);
+    rc = bind(c, which, statement, values);
     c->clock_ms = 0;
+    c->next_count = 0;
     c->committing = false;
     c->folder.quiet = false;
     sb_sqlite_start_time(c);
     while (rc == SQLITE_OK && code == SIMBA_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         rows++;
-        if (which == SB_SQL_SELECT)
+        if (which == SB_SQL_SELECT || which == SB_SQL_SELECT_PLACE)
             note_owner(c, statement);
         if (sink != NULL) {
             read_record(statement, &record);
-            code = hand_on(c, &record, sink);
+            code = give_row(c, &record, sink);
         }
         rc = SQLITE_OK;
     }
-    if (rc == SQLITE_DONE && (which == SB_SQL_ACQUIRE || which == SB_SQL_RELEASE) &&
-        sqlite3_changes(c->db) > 0)
-        code = take_change(c, which, values, sink);
+    if (rc == SQLITE_DONE && (acquires || which == SB_SQL_RELEASE) && sqlite3_changes(c->db) > 0)
+        code = take_change(c, acquires, values, sink);
     if (rc != SQLITE_OK && rc != SQLITE_DONE) {
         code = sb_sqlite_fail(c, c->committing, failure);
     } else if (code != SIMBA_OK) {

@@ -72,6 +72,9 @@ struct sb_sqlite_watch {
     int watch;      /* in the instance, -1: none */
     int life_watch; /* the same, on the file of the lives */
     uv_poll_t poll; /* on the instance */
+    struct sb_sqlite_wake_socket *wake_socket;
+    uv_poll_t socket_poll; /* on that socket */
+    bool polls_socket;
     uv_timer_t timer;
     bool has_timer;
     unsigned open_handles;
@@ -446,9 +449,32 @@ bool sb_sqlite_watch_owner(struct sb_sqlite_watch *w, int64_t life)
     return sb_sqlite_owners_add(&w->owners, life);
 }
 
+static void on_message(uv_poll_t *poll, int status, int events)
+{
+    const struct sb_sqlite_watch *w = poll->data;
+
+    (void)status;
+    (void)events;
+    sb_sqlite_wake_socket_receive(w->wake_socket);
+}
+
+/* Messages that came before are in the socket. It is read until the watch is closed. */
+static void poll_socket(struct sb_sqlite_watch *w)
+{
+    int fd = atomic_load(&w->wake_socket->fd);
+
+    if (w->polls_socket || fd < 0 || uv_poll_init(w->host->loop, &w->socket_poll, fd) < 0)
+        return;
+    w->polls_socket = true;
+    w->socket_poll.data = w;
+    w->open_handles++;
+    uv_poll_start(&w->socket_poll, UV_READABLE, on_message);
+}
+
 /* The watch comes first, then a look: the owner may have died before. */
 void sb_sqlite_watch_contended(struct sb_sqlite_watch *w)
 {
+    poll_socket(w);
     if (!w->armed && w->mutexes > 0)
         arm(w);
     if (!w->armed)
@@ -484,6 +510,7 @@ void sb_sqlite_watch_listen(struct sb_sqlite_watch *w, const char *mutex, bool o
 
 int sb_sqlite_watch_create(const struct simba_backend_host *host,
                            const struct sb_sqlite_watch_files *files,
+                           struct sb_sqlite_wake_socket *wake_socket,
                            struct sb_sqlite_watch **ret_watch, struct simba_error *error)
 {
     struct sb_sqlite_watch *w = sb_alloc_zero(sizeof *w);
@@ -492,6 +519,7 @@ int sb_sqlite_watch_create(const struct simba_backend_host *host,
         return sb_error_plain(error, SIMBA_ENOMEM);
     w->host = host;
     w->files = *files;
+    w->wake_socket = wake_socket;
     w->file = -1;
     w->inotify = -1;
     w->watch = -1;
@@ -540,6 +568,8 @@ void sb_sqlite_watch_close(struct sb_sqlite_watch *w, void (*closed)(void *argum
     disarm(w);
     if (w->inotify >= 0)
         uv_close((uv_handle_t *)&w->poll, on_handle_closed);
+    if (w->polls_socket)
+        uv_close((uv_handle_t *)&w->socket_poll, on_handle_closed);
     if (w->has_timer)
         uv_close((uv_handle_t *)&w->timer, on_handle_closed);
     if (w->open_handles == 0)

@@ -10,6 +10,7 @@
 #define SB_SQLITE_WATCH_H
 
 #include "backend/sqlite/liveness.h"
+#include "backend/sqlite/wake_socket.h"
 
 struct sb_sqlite_watch;
 
@@ -19,9 +20,11 @@ struct sb_sqlite_watch_files {
     struct sb_sqlite_liveness_file life;
 };
 
-/* Creates. Puts nothing on the loop yet. */
+/* Creates. Puts nothing on the loop yet. The socket is read from the first contender that has to
+ * wait on, if there is one. */
 int sb_sqlite_watch_create(const struct simba_backend_host *host,
                            const struct sb_sqlite_watch_files *files,
+                           struct sb_sqlite_wake_socket *wake_socket,
                            struct sb_sqlite_watch **ret_watch, struct simba_error *error);
 
 /* Destroys; closed(argument) is called when its handles are closed: at once where it never had to
