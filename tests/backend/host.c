@@ -36,7 +36,6 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     call->as_of_ms = reply->as_of_ms;
     call->waiters = reply->waiters;
     call->place = reply->place;
-    call->reserved_left_ms = reply->reserved_left_ms;
     copy_list(call, reply);
     if (reply->error != NULL)
         call->error = *reply->error;
