@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define NAMES_MAX 1000000 /* in the list of all mutexes */
-#define JOIN_MS 200       /* how long an ACQUIRE that cannot win waits for a lock to get its place */
+#define JOIN_MS 200       /* an ACQUIRE that cannot win waits so long for a lock, to get a place */
 
 /* Whether only the job that had it is concerned: it is answered and the others go on. */
 static bool is_own_failure(const struct sb_sql_failure *failure)

@@ -2,21 +2,22 @@
  * wake.h - the side file PATH-wake by which processes on one database wake each other.
  *
  * SQLite has no way to tell another process that something was committed, and a watch on its own
- * files fires before the commit can be seen. So the process that has committed a release writes
- * into this file, and waiters watch it. Nothing rests on its content: a file that is lost, old or
+ * files fires before the commit can be seen. A waiter is told by its client's socket
+ * (wake_socket.h). Where that cannot be, the process that has committed a release writes into this
+ * file, and waiters watch it. Nothing rests on its content: a file that is lost, old or
  * full of noise costs a late or a needless look at the database.
  *
  *     slot 0 | slot 1 | ... | slot 511      8 bytes each; a mutex has the slot of its name's hash
  *
  * A release puts a new random number into the slot (the file is modified: IN_MODIFY), so that only
- * the waiters for such a mutex read the database. An acquire only touches the times (IN_ATTRIB): it
- * concerns nobody but observers, and waiters sleep on.
+ * the waiters for such a mutex read the database. What concerns observers alone only touches the
+ * times (IN_ATTRIB), and waiters sleep on.
  *
  * Mostly there are no listeners, and then nothing is written. A listener has a lock on a byte
  * behind the slots, which the kernel takes away when its process ends:
  *
- *     byte 4096    to releases: all listeners
- *     byte 4097    to acquires: observers
+ *     byte 4096    to slots: all listeners
+ *     byte 4097    to times: observers
  *
  * No wake-up is missed, because each side does its part before it looks at the other's:
  *
