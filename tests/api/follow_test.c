@@ -57,7 +57,7 @@ static void a_waiter_is_told_who_takes_over_on_sqlite(void **state)
     (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, "");
-    probe_sqlite_url(late_url, sizeof late_url, folder, "jitter=60s..61s");
+    probe_sqlite_url(late_url, sizeof late_url, folder, "jitter=60s..61s&turn=0s");
     follow_create(&waiter, late_url, NULL, "waiter", true);
     follow_create(&heir, url, NULL, "heir", true);
     own_for_a_while(url);
