@@ -324,7 +324,7 @@ static void a_killed_waiter_is_passed_over_at_once(void **state)
     assert_true(host_wait_notice(&clients[1], SIMBA_NOTICE_RELEASED, "m", "b"));
     own(&clients[1], "b");
     acquire(&clients[0], "a");
-    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_waiter"), 1); /* it is deleted */
+    assert_int_equal(file_number(file, "SELECT count(*) FROM simba_waiter"), 1); /* a alone */
     close_clients();
 }
 
@@ -453,7 +453,9 @@ static void a_file_of_before_there_was_a_queue_gets_one(void **state)
     assert_true(file_sql(file, "DROP TABLE simba_waiter;"
                                "ALTER TABLE simba_mutex DROP COLUMN queued;"
                                "ALTER TABLE simba_mutex DROP COLUMN reserved_for;"
-                               "ALTER TABLE simba_mutex DROP COLUMN reserved_until"));
+                               "ALTER TABLE simba_mutex DROP COLUMN reserved_until;"
+                               "ALTER TABLE simba_mutex DROP COLUMN reserved_since;"
+                               "ALTER TABLE simba_mutex DROP COLUMN served"));
     open_clients(file);
     held = own(&clients[0], "a");
     join(&clients[1], "b", "a", 1);

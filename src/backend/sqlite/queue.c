@@ -2,8 +2,8 @@
  * queue.c - what is done to a mutex that others wait for, each in one transaction. Must not know
  * requests, nor how a waiter is woken.
  *
- *     acquire    nobody waits: one statement. Otherwise: heed the reservation, and either win and
- *                leave the queue, or join it
+ *     acquire    nobody waits, or it is reserved for this one: one statement. Otherwise: heed the
+ *                reservation, and either win and leave the queue, or join it
  *     release    nobody waits: one statement. Otherwise: free the mutex, and hand it on
  *     leave      leave the queue, and hand the mutex on where it is free
  *
@@ -84,7 +84,9 @@ static int join(struct change *change)
     change->connection->crowded = true;
     if (code == SIMBA_OK && found > 0 && (record.place == 0 || !change->values->queued) &&
         has_to_wait(change, &record)) {
-        code = run_one(change, SB_SQL_JOIN, NULL, NULL);
+        code = run_one(change, SB_SQLITE_DELETE_SERVED, NULL, NULL);
+        if (code == SIMBA_OK)
+            code = run_one(change, SB_SQL_JOIN, NULL, NULL);
         if (code == SIMBA_OK)
             code = run_one(change, SB_SQLITE_SET_QUEUED, NULL, NULL);
         if (code == SIMBA_OK)
@@ -170,12 +172,15 @@ static int leave(struct change *change)
     return code == SIMBA_OK ? run_one(change, SB_SQLITE_SET_QUEUED, NULL, NULL) : code;
 }
 
-/* One statement is enough where nobody waits. */
+/* One statement is enough where nobody waits, and for the waiter that it is reserved for. That one
+ * moves the head of the line, and the next that joins deletes its row. */
 static int acquire(struct change *change)
 {
     int code = SIMBA_OK;
 
-    if (!change->connection->crowded && !change->values->queued)
+    if (change->values->queued)
+        code = run_one(change, SB_SQLITE_ACQUIRE_RESERVED, change->sink, &change->count);
+    else if (!change->connection->crowded)
         code = run_one(change, SB_SQL_ACQUIRE, change->sink, &change->count);
     if (code != SIMBA_OK || change->count > 0)
         return code;

@@ -13,8 +13,9 @@
  *    knows its own.
  *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown
  *    to others. So are `life`, see liveness.h, and `life_version`, the version of the record that
- *    it was written for, `queued`: 0 where no row of simba_waiter is of this mutex, and the
- *    reservation, `reserved_for` and `reserved_until`.
+ *    it was written for, `queued`: 0 where nobody waits; the reservation,
+ *    `reserved_for`, `reserved_until` and `reserved_since`; and `served`: waiters since then or
+ *    before have had their turn.
  *
  * The table simba_waiter is the queue of waiting contenders (queue.c). Clients that know nothing of
  * it may use the file at the same time, so it is no new version of the schema.
@@ -53,7 +54,9 @@ static const char create_tables[] =
     " life_version INTEGER NOT NULL DEFAULT 0,"
     " queued INTEGER NOT NULL DEFAULT 0,"
     " reserved_for VARCHAR(128) NOT NULL DEFAULT '',"
-    " reserved_until INTEGER NOT NULL DEFAULT 0"
+    " reserved_until INTEGER NOT NULL DEFAULT 0,"
+    " reserved_since INTEGER NOT NULL DEFAULT 0,"
+    " served INTEGER NOT NULL DEFAULT 0"
     ") WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS simba_waiter ("
     " mutex VARCHAR(66) NOT NULL,"
@@ -99,7 +102,7 @@ static const char has_column[] =
     "SELECT count(*) FROM pragma_table_info('simba_mutex') WHERE name = ?1";
 
 /* The first is missing in some files without a version, the next two in those of version 1, the
- * last three in files of before there was a queue. */
+ * last five in files of before there was a queue. */
 static const struct addition {
     const char *name;
     const char *sql;
@@ -112,6 +115,9 @@ static const struct addition {
      "ALTER TABLE simba_mutex ADD COLUMN reserved_for VARCHAR(128) NOT NULL DEFAULT ''"},
     {"reserved_until",
      "ALTER TABLE simba_mutex ADD COLUMN reserved_until INTEGER NOT NULL DEFAULT 0"},
+    {"reserved_since",
+     "ALTER TABLE simba_mutex ADD COLUMN reserved_since INTEGER NOT NULL DEFAULT 0"},
+    {"served", "ALTER TABLE simba_mutex ADD COLUMN served INTEGER NOT NULL DEFAULT 0"},
 };
 
 /* Before there was a version the file knew one boot only. */
@@ -137,7 +143,7 @@ static const char raise_floor[] =
 static const char void_refuted[] =
     "UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, transition_at = 0,"
     " owner_id = '' WHERE acquired_at > simba_now();"
-    "UPDATE simba_mutex SET queued = 0, reserved_for = '', reserved_until = 0;"
+    "UPDATE simba_mutex SET queued = 0, reserved_for = '', reserved_until = 0, served = 0;"
     "DELETE FROM simba_waiter"; /* one that lives comes back when a lease ends */
 
 int sb_sqlite_read_boot_id(char ret_boot_id[SB_SQLITE_BOOT_ID_MAX])

@@ -53,24 +53,28 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, 
     "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
     " version = simba_note(version + 1), life = 0, life_version = 0"
 
-#define OTHERS_WAIT "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2)"
+/* All that wait since then or before have had their turn. */
+#define SERVED "(SELECT served FROM simba_mutex WHERE mutex = ?1)"
+#define OTHERS_WAIT "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2"   \
+                    " AND w.since > served)"
 #define BY_AGE " ORDER BY w.since, w.id"
 
 /* Notes the first two waiters that are not known to be dead; always true. */
 #define FINDS_NEXT                                                                                 \
-    "(queued = 0 OR (SELECT count(simba_next(n.id, n.client)) FROM (SELECT w.id, w.client"         \
-    " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2 AND NOT simba_is_gone(w.client)"    \
-    BY_AGE " LIMIT 2) AS n) >= 0)"
+    "(queued = 0 OR (SELECT count(simba_next(n.id, n.client, n.since)) FROM (SELECT w.id,"         \
+    " w.client, w.since FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served"            \
+    " AND w.id <> ?2 AND NOT simba_is_gone(w.client)" BY_AGE " LIMIT 2) AS n) >= 0)"
 #define RESERVE(reserve)                                                                           \
     "queued = simba_has_next(), reserved_for = iif(" reserve " > 0, simba_first(), ''),"           \
-    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now() + " reserve ", 0)"
+    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now() + " reserve ", 0),"  \
+    " reserved_since = simba_first_since()"
 
 /* Counted up to a bound: to count a thousand would take longer than all else that an acquire
  * does. */
 #define PLACE                                                                                      \
     "coalesce((SELECT 1 + (SELECT count(*) FROM (SELECT 1 FROM simba_waiter AS w"                  \
-    " WHERE w.mutex = ?1 AND (w.since, w.id) < (own.since, own.id) LIMIT 100))"                    \
-    " FROM simba_waiter AS own WHERE own.mutex = ?1 AND own.id = ?2), 0)"
+    " WHERE w.mutex = ?1 AND w.since > served AND w.since < own.since LIMIT 100))"                 \
+    " FROM simba_waiter AS own WHERE own.mutex = ?1 AND own.id = ?2 AND own.since > served), 0)"
 
 #define ACQUIRE                                                                                    \
     SET_LEASE ", version = simba_term(), fence = simba_term(), life_version = simba_term()"
@@ -92,24 +96,31 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
                                                       " AND version = ?3 AND " FINDS_NEXT,
     [SB_SQL_SELECT_PLACE] = "SELECT " COLUMNS ", iif(" IS_FOR_OTHERS ", reserved_until, 0),"
                             " iif(queued, " PLACE ", 0) FROM simba_mutex WHERE mutex = ?1",
-    [SB_SQL_JOIN] = "INSERT INTO simba_waiter (mutex, id, client, since) VALUES (?1, ?2, ?3, ?4)"
+    [SB_SQL_JOIN] = "INSERT INTO simba_waiter (mutex, id, client, since) VALUES (?1, ?2, ?3,"
+                    " max(?4, 1 + coalesce((SELECT max(w.since) FROM simba_waiter AS w"
+                    " WHERE w.mutex = ?1), 0), 1 + coalesce(" SERVED ", 0)))"
                     " ON CONFLICT (mutex, id) DO UPDATE SET client = excluded.client"
                     " WHERE client <> excluded.client",
     [SB_SQL_LEAVE] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND id = ?2",
     [SB_SQL_QUEUE] = "SELECT mutex, id, since / 1000, 0, 0, 0, simba_now(), 0"
-                     " FROM simba_waiter AS w WHERE w.mutex = ?1"
+                     " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > " SERVED
                      " AND NOT simba_is_gone(client)" BY_AGE,
     [SB_SQLITE_ACQUIRE_QUEUED] =
         ACQUIRE ", queued = " OTHERS_WAIT ", reserved_for = '', reserved_until = 0"
                 " WHERE mutex = ?1 AND " IS_FREE " AND (?6 = 0 OR NOT " IS_FOR_OTHERS
                 ") AND simba_lapse(iif(reserved_until <= simba_now(), reserved_for, ''))"
                 " AND " HAS_NEXT_TERM,
+    [SB_SQLITE_ACQUIRE_RESERVED] =
+        ACQUIRE ", served = reserved_since, reserved_for = '', reserved_until = 0"
+                " WHERE mutex = ?1 AND " IS_FREE " AND reserved_for = ?2 AND " HAS_NEXT_TERM,
+    [SB_SQLITE_DELETE_SERVED] =
+        "DELETE FROM simba_waiter WHERE mutex = ?1 AND since <= " SERVED,
     [SB_SQLITE_HAND_ON] = "UPDATE simba_mutex SET " RESERVE("?3") " WHERE mutex = ?1"
                           " AND (transition_at < simba_now() OR " IS_OVER ") AND NOT " IS_FOR_OTHERS
                           " AND " FINDS_NEXT,
     [SB_SQLITE_SET_QUEUED] =
         "UPDATE simba_mutex SET queued = 1 - queued WHERE mutex = ?1 AND queued <>"
-        " EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1)",
+        " EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served)",
     [SB_SQLITE_DELETE_GONE] =
         "DELETE FROM simba_waiter WHERE mutex = ?1 AND simba_is_gone(client)",
 };
@@ -195,7 +206,7 @@ static void tell_gone(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, gone);
 }
 
-/* simba_next(id, client): notes a waiter, the first ones of the line in their order. */
+/* simba_next(id, client, since): notes a waiter, the first ones of the line in their order. */
 static void note_next(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);
@@ -207,6 +218,8 @@ static void note_next(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, 1);
     if (c->next_count == SB_SQLITE_NEXT || id == NULL || client == NULL)
         return;
+    if (c->next_count == 0)
+        c->first_since = sqlite3_value_int64(arguments[2]);
     next = &c->next[c->next_count++];
     sb_text_copy(next->id, sizeof next->id, (const char *)id);
     sb_text_copy(next->client, sizeof next->client, (const char *)client);
@@ -220,6 +233,16 @@ static void tell_first(sqlite3_context *context, int count, sqlite3_value **argu
     (void)count;
     (void)arguments;
     sqlite3_result_text(context, c->next_count > 0 ? c->next[0].id : "", -1, SQLITE_STATIC);
+}
+
+/* simba_first_since(): since when that one waits. */
+static void tell_first_since(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    const struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    sqlite3_result_int64(context, c->next_count > 0 ? c->first_since : 0);
 }
 
 /* simba_has_next(): whether any was noted. */
@@ -294,7 +317,8 @@ static const struct function {
     {"simba_term", 0, 0, tell_term},
     {"simba_is_over", 1, 0, tell_over},
     {"simba_is_gone", 1, 0, tell_gone},
-    {"simba_next", 2, 0, note_next},
+    {"simba_next", 3, 0, note_next},
+    {"simba_first_since", 0, 0, tell_first_since},
     {"simba_first", 0, 0, tell_first},
     {"simba_has_next", 0, 0, tell_has_next},
     {"simba_lapse", 1, 0, note_lapsed},
@@ -357,6 +381,7 @@ static int bind_rest(struct sb_sqlite_connection *c, int which, sqlite3_stmt *st
 
     switch (which) {
     case SB_SQL_ACQUIRE:
+    case SB_SQLITE_ACQUIRE_RESERVED:
         return bind_lease(c, statement, values);
     case SB_SQL_GUARD:
         rc = bind_lease(c, statement, values);
@@ -490,7 +515,8 @@ int sb_sqlite_run_one(struct sb_sqlite_connection *c, int which, const struct sb
                       const struct sb_sql_sink *sink, int64_t *ret_count,
                       struct sb_sql_failure *failure)
 {
-    bool acquires = which == SB_SQL_ACQUIRE || which == SB_SQLITE_ACQUIRE_QUEUED;
+    bool acquires = which == SB_SQL_ACQUIRE || which == SB_SQLITE_ACQUIRE_QUEUED ||
+                    which == SB_SQLITE_ACQUIRE_RESERVED;
     struct sb_sql_record record;
     sqlite3_stmt *statement;
     int64_t rows = 0;
