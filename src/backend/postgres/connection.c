@@ -348,6 +348,7 @@ static int init_schema(struct sb_sql_connection *connection, struct sb_sql_failu
 
 const struct sb_sql_driver sb_postgres_driver = {
     .returns_rows = true,
+    .keeps_observers = true,
     .connect = connect_to_server,
     .disconnect = disconnect,
     .set_deadline = set_deadline,

@@ -125,7 +125,18 @@
     " WHERE " OF_MUTEX " AND w.id" OP("=") "first.id)"                                             \
     " SELECT pg_catalog.count(" TELL_CLIENT(                                                       \
         "CASE WHEN l.id" OP("=") "(SELECT id FROM first) THEN 'r' ELSE 's' END",                   \
-        "l.id::pg_catalog.text") ") FROM line l"
+        "l.id::pg_catalog.text") "), (SELECT pg_catalog.count("                                    \
+    TELL_CLIENT("'c'", "''") ") FROM " WAITERS " l WHERE l.mutex COLLATE pg_catalog.\"C\"" OP(     \
+        "=") "$1 AND l.reserved_until" OP("<") "0 AND l.reserved_until" OP("<") "(0" OP("-") NOW \
+    ")) FROM line l"
+
+/* With the observers whose client is dead. */
+#define WATCH                                                                                      \
+    "WITH gone AS (DELETE FROM " WAITERS " w WHERE " IN_LINE_OF " AND w.reserved_until" OP(         \
+        "<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW ") AND w.id" OP("<>") "$2)"                 \
+    " INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"               \
+    " VALUES ($1, $2, " NOW_US ", $3, 0" OP("-") "(" NOW OP("+") "$4::pg_catalog.float8), '')"                \
+    " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = excluded.reserved_until"
 
 #define QUEUE                                                                                      \
     "SELECT w.mutex, w.id, w.since" OP("/") "1000, 0, 0, 0, " NOW "::bigint, 0 FROM " WAITERS      \
@@ -175,6 +186,7 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                             " WHERE " IS_MUTEX},
     [SB_SQL_JOIN] = {"simba_join", JOIN},
     [SB_SQL_LEAVE] = {"simba_leave", LEAVE},
+    [SB_SQL_WATCH] = {"simba_watch", WATCH},
     [SB_SQL_QUEUE] = {"simba_queue", QUEUE},
     [SB_POSTGRES_ACQUIRE_FAIR] = {"simba_acquire_fair", SET_LEASE
                                   " WHERE " MAY_ACQUIRE " AND " NOT_RESERVED
@@ -296,10 +308,11 @@ unsigned char sb_postgres_columns(int statement)
     case SB_SQL_INSERT_IF_MISSING:
     case SB_SQL_JOIN:
     case SB_SQL_LEAVE:
+    case SB_SQL_WATCH:
     case SB_POSTGRES_FORGET:
         return 0;
     case SB_POSTGRES_HAND_ON:
-        return 1;
+        return 2;
     case SB_SQL_SELECT_PLACE:
         return COLUMN_CHANGING + 1;
     case SB_POSTGRES_LIMIT_WAIT:
@@ -363,6 +376,11 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_SQL_JOIN:
         bind_text(p, values->id);
         bind_text(p, values->client);
+        break;
+    case SB_SQL_WATCH:
+        bind_text(p, values->id);
+        bind_text(p, values->client);
+        bind_number(p, (uint64_t)values->lease_ms);
         break;
     case SB_POSTGRES_HAND_ON:
         bind_text(p, values->id);

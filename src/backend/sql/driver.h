@@ -10,8 +10,9 @@
  * The first is shared with other libraries. The second is ours: the line of those that wait, by
  * `since`, in microseconds of the database's clock. A row with a `reserved_until`, in milliseconds,
  * is out of the line: the free mutex is kept for it until then, and after that the row counts for
- * nothing. To hand a mutex on, which is part of a RELEASE and of a LEAVE: if the mutex is free and
- * not reserved, reserve it for the first of the line, wake that one, and tell the second.
+ * nothing. Where that is negative, the row is that of a client with observers, until then. To hand
+ * a mutex on, which is part of a RELEASE and of a LEAVE: if the mutex is free and not reserved,
+ * reserve it for the first of the line, wake that one, and tell the second.
  *
  * A connection is used by one thread at a time.
  */
@@ -77,6 +78,7 @@ enum sb_sql_statement {
     SB_SQL_SELECT_PLACE, /* mutex, id: the record with the id's place and the reservation */
     SB_SQL_JOIN,  /* mutex, id, client: a place at the end; one that was reserved for, its old one */
     SB_SQL_LEAVE, /* mutex, id, reserve: gives up the place, hands on a mutex that is free */
+    SB_SQL_WATCH, /* mutex, id, client, lease: tells the client of releases for so long */
     SB_SQL_QUEUE, /* mutex: ids as owner_id, since when as acquired_at, in their order */
     SB_SQL_STATEMENTS
 };
@@ -174,6 +176,9 @@ struct sb_sql_driver {
      * and looks again when it had to wait. A client that won its last acquire skips the first
      * look. */
     bool reads_first;
+
+    /* A release tells nobody that has not asked for it: clients with observers WATCH. */
+    bool keeps_observers;
 
     /* Creates. Connects, creates the schema where it is missing and prepares the statements, in
      * about `timeout_ms`. `settings` is what the backend gave to its worker. */

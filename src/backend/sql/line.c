@@ -15,8 +15,11 @@
 
 #define CROWDS 256
 
+/* Of a contender; or, with an empty id, of the observers of the mutex. */
 struct place {
     struct sb_hash_node node; /* first */
+    unsigned observers;
+    int64_t watched_at_ms; /* 0: the store was not asked */
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 };
@@ -26,11 +29,13 @@ struct sb_sql_line {
     struct sb_hash_table places;         /* under the lock */
     atomic_uint_least32_t crowds[CROWDS]; /* the hash of the last crowded mutex in its slot */
     char client[SB_SQL_CLIENT_MAX + 1];
+    char watcher[SB_SQL_WATCHER_MAX + 1]; /* "@@" and the client: no contender has such an id */
 };
 
 struct sb_sql_line *sb_sql_line_create(const char *client)
 {
     struct sb_sql_line *line = sb_alloc_zero(sizeof *line);
+    struct sb_text watcher;
 
     SB_CHECK(strlen(client) <= SB_SQL_CLIENT_MAX, "the name of a client fits into its column");
     if (line == NULL)
@@ -41,6 +46,8 @@ struct sb_sql_line *sb_sql_line_create(const char *client)
     }
     pthread_mutex_init(&line->lock, NULL);
     sb_text_copy(line->client, sizeof line->client, client);
+    sb_text_init(&watcher, line->watcher, sizeof line->watcher);
+    sb_text_add(&watcher, "@@%s", client);
     return line;
 }
 
@@ -86,22 +93,30 @@ static struct place *find(const struct sb_sql_line *line, const char *mutex, con
     return NULL;
 }
 
+/* With the lock held. NULL when memory is short. */
+static struct place *ensure(struct sb_sql_line *line, const char *mutex, const char *id)
+{
+    struct place *place = find(line, mutex, id);
+
+    if (place != NULL)
+        return place;
+    place = sb_alloc_zero(sizeof *place);
+    if (place == NULL)
+        return NULL;
+    sb_text_copy(place->mutex, sizeof place->mutex, mutex);
+    sb_text_copy(place->id, sizeof place->id, id);
+    sb_hash_table_add(&line->places, &place->node, hash_of(mutex, id));
+    return place;
+}
+
 bool sb_sql_line_enter(struct sb_sql_line *line, const char *mutex, const char *id)
 {
-    struct place *place;
+    bool entered;
 
     pthread_mutex_lock(&line->lock);
-    place = find(line, mutex, id);
-    if (place == NULL) {
-        place = sb_alloc_zero(sizeof *place);
-        if (place != NULL) {
-            sb_text_copy(place->mutex, sizeof place->mutex, mutex);
-            sb_text_copy(place->id, sizeof place->id, id);
-            sb_hash_table_add(&line->places, &place->node, hash_of(mutex, id));
-        }
-    }
+    entered = ensure(line, mutex, id) != NULL;
     pthread_mutex_unlock(&line->lock);
-    return place != NULL;
+    return entered;
 }
 
 void sb_sql_line_leave(struct sb_sql_line *line, const char *mutex, const char *id)
@@ -124,6 +139,44 @@ bool sb_sql_line_has(struct sb_sql_line *line, const char *mutex, const char *id
     has = line->places.count > 0 && find(line, mutex, id) != NULL;
     pthread_mutex_unlock(&line->lock);
     return has;
+}
+
+/* ---- Observers ------------------------------------------------------------------------------- */
+
+/* Without memory the observer is not told of releases: it reads by its own clock. */
+void sb_sql_line_observe(struct sb_sql_line *line, const char *mutex, bool on)
+{
+    struct place *place;
+
+    pthread_mutex_lock(&line->lock);
+    place = on ? ensure(line, mutex, "") : find(line, mutex, "");
+    if (place != NULL && on) {
+        place->observers++;
+    } else if (place != NULL && --place->observers == 0) {
+        sb_hash_table_remove(&line->places, &place->node);
+        sb_free(place);
+    }
+    pthread_mutex_unlock(&line->lock);
+}
+
+const char *sb_sql_line_watcher(const struct sb_sql_line *line)
+{
+    return line->watcher;
+}
+
+bool sb_sql_line_take_watch(struct sb_sql_line *line, const char *mutex, int64_t now_ms)
+{
+    struct place *place;
+    bool due;
+
+    pthread_mutex_lock(&line->lock);
+    place = line->places.count > 0 ? find(line, mutex, "") : NULL;
+    due = place != NULL &&
+          (place->watched_at_ms == 0 || now_ms - place->watched_at_ms > SB_SQL_WATCH_MS / 3);
+    if (due)
+        place->watched_at_ms = now_ms;
+    pthread_mutex_unlock(&line->lock);
+    return due;
 }
 
 /* ---- Crowds ---------------------------------------------------------------------------------- */

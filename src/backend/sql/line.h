@@ -27,4 +27,16 @@ bool sb_sql_line_has(struct sb_sql_line *line, const char *mutex, const char *id
 void sb_sql_line_set_crowded(struct sb_sql_line *line, const char *mutex, bool crowded);
 bool sb_sql_line_is_crowded(struct sb_sql_line *line, const char *mutex);
 
+/* An observer of the mutex comes or goes. */
+void sb_sql_line_observe(struct sb_sql_line *line, const char *mutex, bool on);
+
+/* How long the store tells a client of releases that has asked for it once, and the id under which
+ * the client does. */
+#define SB_SQL_WATCH_MS 120000
+#define SB_SQL_WATCHER_MAX (SB_SQL_CLIENT_MAX + 3)
+const char *sb_sql_line_watcher(const struct sb_sql_line *line);
+
+/* Whether it is time to ask; then it counts as done. Three times as often as it has to. */
+bool sb_sql_line_take_watch(struct sb_sql_line *line, const char *mutex, int64_t now_ms);
+
 #endif

@@ -12,6 +12,9 @@
 /* Change, read, create, change, read, enter, read, change, read: no job takes a longer way. */
 #define ROUNDS 4
 
+/* So many of a line are told of a release. */
+#define TOLD 2
+
 /* How often a contender that has entered the line comes back for a change that is not committed. */
 #define CHANGING_MAX 5
 
@@ -30,6 +33,16 @@ struct run {
 static bool concerns(enum sb_sql_part part, const struct sb_sql_job *job)
 {
     return job->state == SB_SQL_JOB_WAITING && !job->blocked && job->part == part;
+}
+
+/* Whether it is in the line, and comes back for a change that was not committed. */
+static bool comes_back(const struct sb_sql_batch *batch, const struct sb_sql_repository *r,
+                       const struct sb_sql_job *job)
+{
+    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+
+    return line != NULL && job->attempts > 0 && job->request->op == SIMBA_OP_ACQUIRE &&
+           sb_sql_line_has(line, job->request->mutex, job->request->id);
 }
 
 static void prepare_change(const struct run *run, struct sb_sql_job *job)
@@ -103,7 +116,8 @@ static bool could_change(const struct sb_sql_job *job)
  * more when that is committed. A release takes its row before it looks for waiters. So if a release
  * has not seen the new row in the line, it has taken its own row before, and the second read finds
  * the mutex free, or the row in the middle of a change: then the contender comes back. The mark may
- * be that of a change which was rolled back, so it comes back a few times only. */
+ * be that of a change which was rolled back, so it comes back a few times only. A release that
+ * others in the line will see need not see this one. */
 static void wait_in_line(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
@@ -113,7 +127,7 @@ static void wait_in_line(const struct run *run, struct sb_sql_job *job)
     if (line != NULL && record->place == 0 && !job->joined &&
         sb_sql_line_enter(line, request->mutex, request->id))
         job->part = SB_SQL_ENTER;
-    else if (record->changing && (job->joined || job->attempts > 0) &&
+    else if (record->changing && job->joined && record->place <= TOLD &&
              job->attempts < CHANGING_MAX)
         job->blocked = true;
     else
@@ -161,7 +175,7 @@ static void take_change(const struct run *run, struct sb_sql_job *job)
         job->found = true;
         job->changed = job->request->op != SIMBA_OP_GUARD;
         job->state = SB_SQL_JOB_DONE;
-    } else if (item->read && !item->joined) {
+    } else if (item->read && (!item->joined || item->record.place > TOLD)) {
         take_read(run, job);
     } else {
         job->joined = item->joined;
@@ -322,6 +336,30 @@ static void refuse_unfit(struct sb_sql_batch *batch, struct sb_sql_repository *r
     }
 }
 
+/* Lets the store tell of releases of what is observed here. A failure is not reported: the requests
+ * meet it, too. */
+static void watch(const struct sb_sql_batch *batch, struct sb_sql_repository *r)
+{
+    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    struct sb_sql_failure failure;
+
+    for (size_t i = 0; line != NULL && i < batch->count; i++) {
+        const struct sb_sql_job *job = &batch->jobs[i];
+        struct sb_sql_values values = {.id = sb_sql_line_watcher(line),
+                                       .client = sb_sql_line_client(line),
+                                       .lease_ms = SB_SQL_WATCH_MS};
+
+        if (job->state != SB_SQL_JOB_WAITING ||
+            (job->request->op != SIMBA_OP_READ && job->request->op != SIMBA_OP_ACQUIRE) ||
+            !sb_sql_line_take_watch(line, job->request->mutex, simba_now_ms()))
+            continue;
+        values.mutex = job->request->mutex;
+        if (r->connection->driver->run(r->connection, SB_SQL_WATCH, &values, NULL, NULL,
+                                       &failure) != SIMBA_OK)
+            return;
+    }
+}
+
 int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                       struct sb_sql_failure *failure)
 {
@@ -331,12 +369,15 @@ int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_sql_job *job = &batch->jobs[i];
 
+        if (job->state != SB_SQL_JOB_WAITING)
+            continue;
         job->blocked = false;
-        job->joined = false;
-        job->part = job->request != NULL && job->request->op == SIMBA_OP_READ ? SB_SQL_READ
-                                                                              : SB_SQL_CHANGE;
+        job->joined = comes_back(batch, r, job);
+        job->part =
+            job->joined || job->request->op == SIMBA_OP_READ ? SB_SQL_READ : SB_SQL_CHANGE;
     }
     refuse_unfit(batch, r);
+    watch(batch, r);
     for (int round = 0; round < ROUNDS && code == SIMBA_OK && waiting; round++) {
         for (int part = SB_SQL_CHANGE; part <= SB_SQL_ENTER && code == SIMBA_OK; part++)
             code = run_part(batch, r, (enum sb_sql_part)part, failure);

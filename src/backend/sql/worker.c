@@ -518,6 +518,8 @@ void sb_sql_worker_submit(struct sb_sql_worker *w, struct simba_request *batch)
 
 void sb_sql_worker_listen(struct sb_sql_worker *w, const char *mutex, const char *id, bool on)
 {
+    if (id == NULL && w->batch.line != NULL && w->config.driver->keeps_observers)
+        sb_sql_line_observe(w->batch.line, mutex, on);
     if (on) {
         w->listeners++;
         if (w->noted_mutex[0] == '\0') {
