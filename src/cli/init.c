@@ -72,9 +72,10 @@ static int print_statement(const char *url)
         return report_nothing_to_create(url, true);
     if (code != SIMBA_OK)
         return cli_fail(&error);
-    printf("-- the users of the table need: GRANT SELECT, INSERT, UPDATE ON simba_mutex TO ...\n"
-           "%s;\n",
-           statement);
+    puts("-- the users of the table need: GRANT SELECT, INSERT, UPDATE ON simba_mutex TO ...");
+    if (strstr(statement, "simba_waiter") != NULL)
+        puts("-- and: GRANT SELECT, INSERT, UPDATE, DELETE ON simba_waiter TO ...");
+    printf("%s;\n", statement);
     return CLI_EXIT_OK;
 }
 

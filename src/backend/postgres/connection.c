@@ -58,7 +58,11 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
  * hits. Returns how many they are.
  *
  * A release looks for waiters in a statement of its own, behind that which takes the row of the
- * mutex: so it sees all that were in the line by then (rows.c relies on it). A contender that knows
+ * mutex: so it sees all that were in the line by then (rows.c relies on it). That would cost more
+ * than the release where nobody waits. So without a crowd the release itself tells whether there is
+ * a waiter, and the statement follows only then. It sees what was there when it began; between that
+ * and its taking of the row a waiter would have to join, commit and read. Such a waiter comes when
+ * the lease that it has read ends. A contender that knows
  * of a crowd passes over a row that is locked. If it waited for a release to be committed, it would
  * see the mutex as it is then, but the reservations as they were before. */
 static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statement statement,
@@ -71,17 +75,16 @@ static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statem
     if (c->base.has_queue && statement == SB_SQL_ACQUIRE) {
         if (values->reserve_ms > 0)
             steps[0] = SB_POSTGRES_ACQUIRE_FAIR;
-        if (values->queued)
-            steps[count++] = SB_POSTGRES_FORGET;
-        if (values->joins) {
-            steps[count++] = SB_SQL_JOIN;
+        if (crowded) {
+            steps[count++] = values->queued ? (int)SB_POSTGRES_FORGET : (int)SB_SQL_JOIN;
             steps[count++] = SB_SQL_SELECT_PLACE;
         }
     } else if (c->base.has_queue && statement == SB_SQL_RELEASE) {
-        steps[0] = SB_POSTGRES_RELEASE_QUIET;
+        steps[0] = crowded ? SB_POSTGRES_RELEASE_QUIET : SB_POSTGRES_RELEASE_ASK;
         if (values->queued)
             steps[count++] = SB_SQL_LEAVE;
-        steps[count++] = SB_POSTGRES_HAND_ON;
+        if (crowded)
+            steps[count++] = SB_POSTGRES_HAND_ON;
     } else if (statement == SB_SQL_LEAVE) {
         steps[count++] = SB_POSTGRES_HAND_ON;
     }
@@ -131,12 +134,15 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
     struct sb_postgres_connection *c = own(connection);
     struct rows rows = {.sink = sink};
     struct sb_postgres_exchange exchange = {.take = take_rows, .user = &rows};
+    struct sb_sql_values crowded = *values;
     int steps[STEPS_MAX];
-    int count = list_steps(c, statement, values, false, steps);
+    int count;
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
+    crowded.joins = statement == SB_SQL_RELEASE;
+    count = list_steps(c, statement, &crowded, false, steps);
     rows.index = send_limit(&exchange, false);
     for (int i = 0; i < count; i++)
         sb_postgres_exchange_send(&exchange, steps[i], values);
@@ -173,6 +179,9 @@ static int take_item(void *user, size_t index, const PGresult *result)
         item->hit = count_of(result) > 0;
         if (item->hit && PQntuples(result) > 0)
             sb_postgres_read_record(result, 0, &item->record);
+        if (step->statement == SB_POSTGRES_RELEASE_ASK ||
+            step->statement == SB_POSTGRES_RELEASE_ASK_FREE)
+            item->crowded = sb_postgres_is_waited_for(result);
     } else if (step->statement == SB_POSTGRES_HAND_ON) {
         item->crowded = PQntuples(result) > 0 && PQgetvalue(result, 0, 0)[0] != '0';
     } else if (step->statement == SB_SQL_JOIN) {
@@ -213,6 +222,32 @@ static void send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item
     }
 }
 
+static bool follows(const struct sb_sql_item *item)
+{
+    return item->statement == SB_SQL_RELEASE && item->hit && item->crowded &&
+           !item->values.queued && !item->values.joins;
+}
+
+/* After releases that did not know of a waiter. They are committed: if this fails, the waiters come
+ * by their own clocks. */
+static void hand_on(struct sb_postgres_connection *c, struct sb_sql_item *const *items,
+                    size_t count)
+{
+    struct sb_postgres_exchange exchange = {.take = NULL};
+    struct sb_sql_failure failure;
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++)
+        any = any || follows(items[i]);
+    if (!any || sb_postgres_exchange_begin(&exchange, c, &failure) != SIMBA_OK)
+        return;
+    send_limit(&exchange, false);
+    for (size_t i = 0; i < count; i++)
+        if (follows(items[i]))
+            sb_postgres_exchange_send(&exchange, SB_POSTGRES_HAND_ON, &items[i]->values);
+    note_failure(c, sb_postgres_exchange_end(&exchange, &failure), &failure);
+}
+
 static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure)
 {
@@ -230,6 +265,8 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
         items[i]->hit = items[i]->hit && items[i]->done;
         items[i]->read = items[i]->read && items[i]->done;
     }
+    if (code == SIMBA_OK)
+        hand_on(c, items, count);
     return code;
 }
 

@@ -87,6 +87,8 @@
 #define RESERVED_UNTIL                                                                             \
     "coalesce((SELECT pg_catalog.max(w.reserved_until) FROM " WAITERS " w WHERE " RESERVED "), 0)"
 
+#define IS_WAITED_FOR "EXISTS (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE_OF ")"
+
 /* Another transaction has changed this version of the row, or is about to. A row that its writer
  * had locked first names that one twice. */
 #define IS_CHANGING "xmax" OP("<>") "'0'::pg_catalog.xid AND xmax" OP("<>") "xmin"
@@ -118,9 +120,9 @@
 #define HAND_ON                                                                                    \
     "WITH line AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE  \
     " AND w.id" OP("<>") "$2 AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                  \
-    " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since, w.id"               \
+    " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since"                     \
     " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 2 ELSE 1 END FOR UPDATE OF w SKIP LOCKED),"      \
-    " first AS (SELECT id FROM line ORDER BY since, id LIMIT 1),"                                  \
+    " first AS (SELECT id FROM line ORDER BY since LIMIT 1),"                                      \
     " reserved AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "$3::bigint FROM first" \
     " WHERE " OF_MUTEX " AND w.id" OP("=") "first.id)"                                             \
     " SELECT pg_catalog.count(" TELL_CLIENT(                                                       \
@@ -140,7 +142,7 @@
 
 #define QUEUE                                                                                      \
     "SELECT w.mutex, w.id, w.since" OP("/") "1000, 0, 0, 0, " NOW "::bigint, 0 FROM " WAITERS      \
-    " w WHERE " IN_LINE " ORDER BY w.since, w.id"
+    " w WHERE " IN_LINE " ORDER BY w.since"
 
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex" OP("=") "(SELECT mutex FROM " TABLE " WHERE " condition " FOR UPDATE SKIP LOCKED)"
@@ -156,6 +158,12 @@
 /* In which each statement sees what was committed before it: a release sees all waiters. */
 #define READ_COMMITTED                                                                             \
     "pg_catalog.set_config('default_transaction_isolation', 'read committed', false)"
+
+/* What is looked up does not depend on the values, and to plan takes as long as all the rest. A
+ * plan that was made while the table of waiters was empty is good for thousands of rows, too. */
+#define PLAN_ONCE                                                                                  \
+    "pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false),"                       \
+    " pg_catalog.set_config('enable_seqscan', 'off', false)"
 
 #define TELL                                                                                       \
     ", pg_catalog.pg_notify('" SB_POSTGRES_CHANNEL "'::pg_catalog.text, mutex::pg_catalog.text)"
@@ -199,6 +207,12 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free",
                                         CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
                                             MAY_RELEASE) " RETURNING " COLUMNS},
+    [SB_POSTGRES_RELEASE_ASK] = {"simba_release_ask",
+                                 CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS
+                                             ", " IS_WAITED_FOR},
+    [SB_POSTGRES_RELEASE_ASK_FREE] = {"simba_release_ask_free",
+                                      CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
+                                          MAY_RELEASE) " RETURNING " COLUMNS ", " IS_WAITED_FOR},
     [SB_POSTGRES_FORGET] = {"simba_forget", FORGET},
     [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
@@ -264,7 +278,7 @@ void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX
 
     sb_text_init(&text, ret_text, SB_POSTGRES_LIMIT_TEXT_MAX);
     sb_text_add(&text,
-                LIMIT(WAIT, "false") ", " READ_COMMITTED " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d", pid);
+                LIMIT(WAIT, "false") ", " READ_COMMITTED ", " PLAN_ONCE " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d", pid);
 }
 
 bool sb_postgres_needs_queue(int statement)
@@ -280,6 +294,8 @@ int sb_postgres_free_statement(int statement)
         return SB_POSTGRES_ACQUIRE_FAIR_FREE;
     case SB_POSTGRES_RELEASE_QUIET:
         return SB_POSTGRES_RELEASE_QUIET_FREE;
+    case SB_POSTGRES_RELEASE_ASK:
+        return SB_POSTGRES_RELEASE_ASK_FREE;
     case SB_SQL_ACQUIRE:
         return SB_POSTGRES_ACQUIRE_FREE;
     case SB_SQL_GUARD:
@@ -300,6 +316,7 @@ bool sb_postgres_writes(int statement)
 
 /* Behind those of every record: */
 enum { COLUMN_PLACE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_CHANGING };
+enum { COLUMN_WAITED_FOR = SB_SQL_COLUMN_FENCE + 1 };
 
 unsigned char sb_postgres_columns(int statement)
 {
@@ -313,6 +330,9 @@ unsigned char sb_postgres_columns(int statement)
         return 0;
     case SB_POSTGRES_HAND_ON:
         return 2;
+    case SB_POSTGRES_RELEASE_ASK:
+    case SB_POSTGRES_RELEASE_ASK_FREE:
+        return COLUMN_WAITED_FOR + 1;
     case SB_SQL_SELECT_PLACE:
         return COLUMN_CHANGING + 1;
     case SB_POSTGRES_LIMIT_WAIT:
@@ -365,6 +385,8 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_POSTGRES_RELEASE_FREE:
     case SB_POSTGRES_RELEASE_QUIET:
     case SB_POSTGRES_RELEASE_QUIET_FREE:
+    case SB_POSTGRES_RELEASE_ASK:
+    case SB_POSTGRES_RELEASE_ASK_FREE:
         bind_text(p, values->id);
         bind_number(p, values->version);
         break;
@@ -396,6 +418,11 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
 static int64_t read_number(const PGresult *result, int row, int column)
 {
     return strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
+
+bool sb_postgres_is_waited_for(const PGresult *result)
+{
+    return PQntuples(result) > 0 && PQgetvalue(result, 0, COLUMN_WAITED_FOR)[0] == 't';
 }
 
 void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_record *record)

@@ -96,7 +96,8 @@ struct sb_sql_values {
     int64_t reserve_ms; /* ACQUIRE: > 0: heed reservations. RELEASE, LEAVE: > 0: make one */
     const char *client; /* which one to wake: ACQUIRE that joins, JOIN */
     bool queued;        /* ACQUIRE, RELEASE: the id may have a place; a change that hits ends it */
-    bool joins;         /* ACQUIRE: may JOIN and SELECT_PLACE in its transaction if it misses */
+    bool joins;         /* ACQUIRE: may JOIN and SELECT_PLACE in its transaction if it misses.
+                           RELEASE: there are others in the line, as far as is known */
 };
 
 /* What may help after a failure. */
@@ -127,8 +128,8 @@ struct sb_sql_item {
     struct sb_sql_values values;
     bool done;                   /* carried out: what follows is known */
     bool hit;                    /* a row was found, added or changed; only where it is done */
-    bool read;                   /* ACQUIRE that joins: not hit, but the record is set */
-    bool joined;                 /* the same: the id was not in the line before */
+    bool read;                   /* ACQUIRE that is queued or joins: not hit, but read */
+    bool joined;                 /* ACQUIRE that joins: the id was not in the line before */
     bool crowded;                /* RELEASE, LEAVE: others wait */
     struct sb_sql_record record; /* where it was found or changed */
 

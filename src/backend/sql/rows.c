@@ -57,9 +57,11 @@ static void prepare_change(const struct run *run, struct sb_sql_job *job)
                       : request->op == SIMBA_OP_GUARD ? SB_SQL_GUARD
                       : sb_sql_leaves(request)        ? SB_SQL_LEAVE
                                                       : SB_SQL_RELEASE;
-    if (request->op == SIMBA_OP_ACQUIRE && claim.client != NULL && !claim.queued)
-        item->values.joins = sb_sql_line_is_crowded(run->batch->line, request->mutex) &&
-                             sb_sql_line_enter(run->batch->line, request->mutex, request->id);
+    if (claim.client == NULL || claim.queued || sb_sql_leaves(request))
+        return;
+    item->values.joins = sb_sql_line_is_crowded(run->batch->line, request->mutex) &&
+                         (request->op == SIMBA_OP_RELEASE ||
+                          sb_sql_line_enter(run->batch->line, request->mutex, request->id));
 }
 
 static void prepare_job(const struct run *run, struct sb_sql_job *job)
