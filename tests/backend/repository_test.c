@@ -52,10 +52,8 @@ static int close_store(void **state)
 
 static struct sb_sql_claim claim_of(const char *id)
 {
-    struct sb_sql_claim claim = {.mutex = "m",
-                                 .id = id,
-                                 .ttl_ms = HOST_TTL_MS,
-                                 .transition_ms = HOST_TRANSITION_MS};
+    struct sb_sql_claim claim = {
+        .mutex = "m", .id = id, .ttl_ms = HOST_TTL_MS, .transition_ms = HOST_TRANSITION_MS};
 
     return claim;
 }

@@ -571,7 +571,8 @@ static int64_t time_of_notice(const char *url)
     held = host_do(&host, SIMBA_OP_RELEASE, "told", "a", held.revision);
     released_ms = test_now_ms();
     assert_string_equal(held.owner, "");
-    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "told", dialect_pushes ? "b" : NULL));
+    assert_true(
+        host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "told", dialect_pushes ? "b" : NULL));
     released_ms = test_now_ms() - released_ms;
     held = acquire(&other, "told", "b");
     assert_string_equal(held.owner, "b");

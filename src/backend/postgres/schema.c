@@ -30,7 +30,7 @@
  * change of it writes nothing to the disk. */
 #define CREATE_WAITERS "CREATE UNLOGGED TABLE IF NOT EXISTS "
 #define WAITERS_DEFINITION                                                                         \
-    " (mutex varchar NOT NULL, id varchar COLLATE \"C\" NOT NULL, since bigint NOT NULL," \
+    " (mutex varchar NOT NULL, id varchar COLLATE \"C\" NOT NULL, since bigint NOT NULL,"          \
     " client varchar(64) NOT NULL, reserved_until bigint NOT NULL, note varchar(256) NOT NULL,"    \
     " PRIMARY KEY (mutex, id))"
 #define CREATE_ORDER "CREATE INDEX IF NOT EXISTS " SB_POSTGRES_WAITERS "_order ON "
@@ -69,15 +69,22 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
     "o.rolsuper OR o.rolname" IS "current_user OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner"
 static const char find_table[] =
     "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, " IS_TRUSTED ","
-    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod OPERATOR(pg_catalog.-) 4, "
+    " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod "
+    "OPERATOR(pg_catalog.-) 4, "
     "c.relpersistence, " MISSING_COLUMN(
-        "'mutex', 'acquired_at', 'ttl_at', 'transition_at', 'owner_id', 'version'") ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
-    " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
-    " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
-    " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
-    " LEFT JOIN pg_catalog.pg_attribute m ON m.attrelid" IS "c.oid AND m.attname" IS "'mutex'"
-    " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
-    " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
+        "'mutex', 'acquired_at', 'ttl_at', 'transition_at', "
+        "'owner_id', 'version'") ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
+                                 " JOIN pg_catalog.pg_namespace n ON "
+                                 "n.oid" IS "c.relnamespace"
+                                 " JOIN pg_catalog.pg_roles o ON "
+                                 "o.oid" IS "c.relowner"
+                                 " JOIN pg_catalog.pg_database d ON "
+                                 "d.datname" IS "pg_catalog.current_database()"
+                                 " LEFT JOIN pg_catalog.pg_attribute "
+                                 "m ON m.attrelid" IS "c.oid AND m.attname" IS "'mutex'"
+                                 " LEFT JOIN pg_catalog.pg_attribute "
+                                 "a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
+                                 " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
 
 /* Of the same name in another schema, where users with another path find it; temporary tables are
  * nobody else's. */
@@ -90,13 +97,20 @@ static const char find_other[] =
 
 #define MAY(right) "pg_catalog.has_table_privilege(c.oid, '" right "')"
 static const char find_waiters[] =
-    "SELECT o.rolname, " IS_TRUSTED ", " MAY("SELECT") " AND " MAY("INSERT") " AND " MAY(
-        "UPDATE") " AND " MAY("DELETE") ", " MISSING_COLUMN("'mutex', 'id', 'since', 'client', "
-                                                            "'reserved_until', 'note'") " FROM"
-    " pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
-    " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
-    " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
-    " WHERE c.oid" IS "pg_catalog.to_regclass($1)";
+    "SELECT o.rolname, " IS_TRUSTED
+    ", " MAY("SELECT") " AND " MAY("INSERT") " AND " MAY("UPDATE") " AND " MAY(
+        "DELETE") ", " MISSING_COLUMN("'mutex', 'id', 'since', 'client', "
+                                      "'reserved_until', 'note'") " FROM"
+                                                                  " pg_catalog.pg_class c JOIN "
+                                                                  "pg_catalog.pg_namespace n ON "
+                                                                  "n.oid" IS "c.relnamespace"
+                                                                  " JOIN pg_catalog.pg_roles o ON "
+                                                                  "o.oid" IS "c.relowner"
+                                                                  " JOIN pg_catalog.pg_database d "
+                                                                  "ON d.datname" IS
+                                                                  "pg_catalog.current_database()"
+                                                                  " WHERE c.oid" IS
+                                                                  "pg_catalog.to_regclass($1)";
 
 /* What was found. */
 struct look {

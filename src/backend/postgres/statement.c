@@ -75,15 +75,15 @@
 #define IN_LINE_OF "w.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1"
 #define IN_LINE IN_LINE_OF " AND w.reserved_until" OP("=") "0"
 #define RESERVED                                                                                   \
-    IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND w.reserved_until" OP(">") NOW                  \
-    " AND w.id" OP("<>") "$2"
+    IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND w.reserved_until" OP(">") NOW                \
+        " AND w.id" OP("<>") "$2"
 #define IS_OVER "w.reserved_until" OP(">") "0 AND w.reserved_until" OP("<=") NOW
 #define NOT_RESERVED "NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED ")"
 
 #define PLACE                                                                                      \
     "(SELECT pg_catalog.count(*) FROM (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE                 \
     " AND w.since" OP("<=") "(SELECT w.since FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID     \
-    " AND w.reserved_until" OP("=") "0) LIMIT 1000) p)"
+                            " AND w.reserved_until" OP("=") "0) LIMIT 1000) p)"
 #define RESERVED_UNTIL                                                                             \
     "coalesce((SELECT pg_catalog.max(w.reserved_until) FROM " WAITERS " w WHERE " RESERVED "), 0)"
 
@@ -100,20 +100,24 @@
     " SELECT $1::pg_catalog.text, $2::pg_catalog.text, " NOW_US ", $3::pg_catalog.text, 0, ''"     \
     " WHERE NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID                 \
     " AND w.reserved_until" OP("=") "0)"                                                           \
-    " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                                         \
-    " AND owner_id COLLATE pg_catalog.\"C\"" OP("<>") "$2)"                                        \
-    " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = 0, client = excluded.client,"         \
-    " since = CASE WHEN w.reserved_until" OP(">") NOW " THEN w.since ELSE excluded.since END"
+                                    " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX         \
+                                    " AND owner_id COLLATE pg_catalog.\"C\"" OP(                   \
+                                        "<>") "$2)"                                                \
+                                              " ON CONFLICT (mutex, id) DO UPDATE SET "            \
+                                              "reserved_until = 0, client = excluded.client,"      \
+                                              " since = CASE WHEN w.reserved_until" OP(">") NOW    \
+        " THEN w.since ELSE excluded.since END"
 
 #define LEAVE "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID
 
 #define FORGET                                                                                     \
-    "DELETE FROM " WAITERS " w WHERE ((" OF_MUTEX " AND " OF_ID ") OR (" IN_LINE_OF " AND " IS_OVER \
-    ")) AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " IS_OWNER ")"
+    "DELETE FROM " WAITERS " w WHERE ((" OF_MUTEX " AND " OF_ID ") OR (" IN_LINE_OF                \
+    " AND " IS_OVER ")) AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " IS_OWNER ")"
 
 /* The first one leaves the line also where nothing is reserved: a dead one is woken once. A waiter
  * whose row is locked is about to leave, or to win. It is passed over, so that two clients
  * that hand on never wait for each other. */
+/* clang-format off */
 #define TELL_CLIENT(kind, id)                                                                      \
     "pg_catalog.pg_notify(l.client::pg_catalog.text, " kind OP("||") "$1" OP("||") "E'\\n'" OP(    \
         "||") id ")"
@@ -134,15 +138,16 @@
 
 /* With the observers whose client is dead. */
 #define WATCH                                                                                      \
-    "WITH gone AS (DELETE FROM " WAITERS " w WHERE " IN_LINE_OF " AND w.reserved_until" OP(         \
-        "<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW ") AND w.id" OP("<>") "$2)"                 \
+    "WITH gone AS (DELETE FROM " WAITERS " w WHERE " IN_LINE_OF " AND w.reserved_until" OP(        \
+        "<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW ") AND w.id" OP("<>") "$2)"         \
     " INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"               \
-    " VALUES ($1, $2, " NOW_US ", $3, 0" OP("-") "(" NOW OP("+") "$4::pg_catalog.float8), '')"                \
+    " VALUES ($1, $2, " NOW_US ", $3, 0" OP("-") "(" NOW OP("+") "$4::pg_catalog.float8), '')"     \
     " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = excluded.reserved_until"
+/* clang-format on */
 
 #define QUEUE                                                                                      \
     "SELECT w.mutex, w.id, w.since" OP("/") "1000, 0, 0, 0, " NOW "::bigint, 0 FROM " WAITERS      \
-    " w WHERE " IN_LINE " ORDER BY w.since"
+                                            " w WHERE " IN_LINE " ORDER BY w.since"
 
 #define FREE_OF_LOCKS(condition)                                                                   \
     "mutex" OP("=") "(SELECT mutex FROM " TABLE " WHERE " condition " FOR UPDATE SKIP LOCKED)"
@@ -190,29 +195,25 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_RELEASE_FREE] = {"simba_release_free", CLEAR_LEASE
                                   " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS TELL},
     [SB_SQL_SELECT_PLACE] = {"simba_place", "SELECT " COLUMNS ", " PLACE ", " RESERVED_UNTIL
-                                            ", " IS_CHANGING " FROM " TABLE
-                                            " WHERE " IS_MUTEX},
+                                            ", " IS_CHANGING " FROM " TABLE " WHERE " IS_MUTEX},
     [SB_SQL_JOIN] = {"simba_join", JOIN},
     [SB_SQL_LEAVE] = {"simba_leave", LEAVE},
     [SB_SQL_WATCH] = {"simba_watch", WATCH},
     [SB_SQL_QUEUE] = {"simba_queue", QUEUE},
     [SB_POSTGRES_ACQUIRE_FAIR] = {"simba_acquire_fair", SET_LEASE
-                                  " WHERE " MAY_ACQUIRE " AND " NOT_RESERVED
-                                  " RETURNING " COLUMNS},
-    [SB_POSTGRES_ACQUIRE_FAIR_FREE] = {"simba_acquire_fair_free", SET_LEASE
-                                       " WHERE " FREE_OF_LOCKS(MAY_ACQUIRE " AND " NOT_RESERVED)
-                                       " RETURNING " COLUMNS},
+                                  " WHERE " MAY_ACQUIRE " AND " NOT_RESERVED " RETURNING " COLUMNS},
+    [SB_POSTGRES_ACQUIRE_FAIR_FREE] = {"simba_acquire_fair_free",
+                                       SET_LEASE " WHERE " FREE_OF_LOCKS(
+                                           MAY_ACQUIRE " AND " NOT_RESERVED) " RETURNING " COLUMNS},
     [SB_POSTGRES_RELEASE_QUIET] = {"simba_release_quiet",
                                    CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free",
-                                        CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
-                                            MAY_RELEASE) " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_ASK] = {"simba_release_ask",
-                                 CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS
-                                             ", " IS_WAITED_FOR},
-    [SB_POSTGRES_RELEASE_ASK_FREE] = {"simba_release_ask_free",
-                                      CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
-                                          MAY_RELEASE) " RETURNING " COLUMNS ", " IS_WAITED_FOR},
+    [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free", CLEAR_LEASE
+                                        " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS},
+    [SB_POSTGRES_RELEASE_ASK] = {"simba_release_ask", CLEAR_LEASE
+                                 " WHERE " MAY_RELEASE " RETURNING " COLUMNS ", " IS_WAITED_FOR},
+    [SB_POSTGRES_RELEASE_ASK_FREE] = {"simba_release_ask_free", CLEAR_LEASE
+                                      " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS
+                                                                           ", " IS_WAITED_FOR},
     [SB_POSTGRES_FORGET] = {"simba_forget", FORGET},
     [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
@@ -278,7 +279,9 @@ void sb_postgres_limit_session(int pid, char ret_text[SB_POSTGRES_LIMIT_TEXT_MAX
 
     sb_text_init(&text, ret_text, SB_POSTGRES_LIMIT_TEXT_MAX);
     sb_text_add(&text,
-                LIMIT(WAIT, "false") ", " READ_COMMITTED ", " PLAN_ONCE " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d", pid);
+                LIMIT(WAIT, "false") ", " READ_COMMITTED ", " PLAN_ONCE
+                                     " WHERE pg_catalog.pg_backend_pid()" OP("=") "%d",
+                pid);
 }
 
 bool sb_postgres_needs_queue(int statement)

@@ -29,12 +29,12 @@ struct sb_sql_job {
     int64_t deadline_ms;
     unsigned attempts; /* that met a lock */
     enum sb_sql_job_state state;
-    bool found;   /* the mutex is on the store: item.record is set */
-    bool changed; /* the request had an effect that others may want to know of */
-    bool blocked; /* another client has locked the row: not in this run any more */
-    bool beaten;  /* an ACQUIRE that was found to be unable to win: item.record is set */
+    bool found;              /* the mutex is on the store: item.record is set */
+    bool changed;            /* the request had an effect that others may want to know of */
+    bool blocked;            /* another client has locked the row: not in this run any more */
+    bool beaten;             /* an ACQUIRE that was found to be unable to win: item.record is set */
     int64_t locked_since_ms; /* such a one has met a lock; 0: it has not */
-    bool joined;  /* it has entered the line in this run, and not tried again since */
+    bool joined;             /* it has entered the line in this run, and not tried again since */
     enum sb_sql_part part;
     struct sb_sql_item item;
 };

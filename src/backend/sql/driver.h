@@ -76,7 +76,7 @@ enum sb_sql_statement {
 
     /* With a connection that has a queue, on the table simba_waiter: */
     SB_SQL_SELECT_PLACE, /* mutex, id: the record with the id's place and the reservation */
-    SB_SQL_JOIN,  /* mutex, id, client: a place at the end; one that was reserved for, its old one */
+    SB_SQL_JOIN,  /* mutex, id, client: at the end; where it was reserved for, in its old place */
     SB_SQL_LEAVE, /* mutex, id, reserve: gives up the place, hands on a mutex that is free */
     SB_SQL_WATCH, /* mutex, id, client, lease: tells the client of releases for so long */
     SB_SQL_QUEUE, /* mutex: ids as owner_id, since when as acquired_at, in their order */

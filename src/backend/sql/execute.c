@@ -78,8 +78,7 @@ static int add_waiter(void *user, const struct sb_sql_record *record)
     if (code != SIMBA_OK)
         return code;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
-    status->owner.acquired_at_ms =
-        list->now_ms - record->current_db_at_ms + record->acquired_at_ms;
+    status->owner.acquired_at_ms = list->now_ms - record->current_db_at_ms + record->acquired_at_ms;
     return SIMBA_OK;
 }
 
@@ -171,8 +170,7 @@ static int read_one(const struct sb_sql_batch *batch, struct sb_sql_repository *
 {
     const struct simba_request *request = job->request;
     struct sb_sql_record *record = &job->item.record;
-    struct sb_sql_line *line =
-        request->op == SIMBA_OP_ACQUIRE ? sb_sql_batch_line(batch, r) : NULL;
+    struct sb_sql_line *line = request->op == SIMBA_OP_ACQUIRE ? sb_sql_batch_line(batch, r) : NULL;
     int code = line != NULL
                    ? sb_sql_repository_get_place(r, request->mutex, request->id, record, failure)
                    : sb_sql_repository_get_owner(r, request->mutex, record, failure);
@@ -206,8 +204,7 @@ static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     case SIMBA_OP_QUEUE:
         return list_waiters(batch, r, job, failure);
     case SIMBA_OP_READ:
-        return r->connection->driver->run_all == NULL ? read_one(batch, r, job, failure)
-                                                      : SIMBA_OK;
+        return r->connection->driver->run_all == NULL ? read_one(batch, r, job, failure) : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:
         return looks_first(r->connection) ? read_one(batch, r, job, failure) : SIMBA_OK;
     default:

@@ -26,7 +26,7 @@ struct place {
 
 struct sb_sql_line {
     pthread_mutex_t lock;
-    struct sb_hash_table places;         /* under the lock */
+    struct sb_hash_table places;          /* under the lock */
     atomic_uint_least32_t crowds[CROWDS]; /* the hash of the last crowded mutex in its slot */
     char client[SB_SQL_CLIENT_MAX + 1];
     char watcher[SB_SQL_WATCHER_MAX + 1]; /* "@@" and the client: no contender has such an id */

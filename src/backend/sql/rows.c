@@ -78,8 +78,8 @@ static void prepare_job(const struct run *run, struct sb_sql_job *job)
         break;
     case SB_SQL_READ:
         item->values.id = request->id;
-        item->statement = line != NULL && request->op == SIMBA_OP_ACQUIRE ? SB_SQL_SELECT_PLACE
-                                                                          : SB_SQL_SELECT;
+        item->statement =
+            line != NULL && request->op == SIMBA_OP_ACQUIRE ? SB_SQL_SELECT_PLACE : SB_SQL_SELECT;
         break;
     case SB_SQL_CREATE:
         item->statement = SB_SQL_INSERT_IF_MISSING;
@@ -99,8 +99,7 @@ static bool could_change(const struct sb_sql_job *job)
     const struct simba_request *request = job->request;
     const struct sb_sql_record *record = &job->item.record;
     bool mine = request->id != NULL && strcmp(record->owner_id, request->id) == 0;
-    bool reserved =
-        request->reserve_ms > 0 && record->reserved_until_ms > record->current_db_at_ms;
+    bool reserved = request->reserve_ms > 0 && record->reserved_until_ms > record->current_db_at_ms;
 
     switch (request->op) {
     case SIMBA_OP_ACQUIRE:
@@ -288,7 +287,7 @@ static int run_items(const struct run *run, struct sb_sql_item **items, size_t c
         int settled;
 
         for (size_t i = 0; i < count; i++)
-            items[i]->done = items[i]->hit = items[i]->read = false; /* whatever an attempt that failed has left */
+            items[i]->done = items[i]->hit = items[i]->read = false; /* of an earlier attempt */
         code = connection->driver->run_all(connection, items, count, failure);
         settled = take_done(run, items, &count, &unsettled);
 
@@ -375,8 +374,7 @@ int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
             continue;
         job->blocked = false;
         job->joined = comes_back(batch, r, job);
-        job->part =
-            job->joined || job->request->op == SIMBA_OP_READ ? SB_SQL_READ : SB_SQL_CHANGE;
+        job->part = job->joined || job->request->op == SIMBA_OP_READ ? SB_SQL_READ : SB_SQL_CHANGE;
     }
     refuse_unfit(batch, r);
     watch(batch, r);
@@ -385,8 +383,8 @@ int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
             code = run_part(batch, r, (enum sb_sql_part)part, failure);
         waiting = false;
         for (size_t i = 0; i < batch->count; i++)
-            waiting = waiting ||
-                      (batch->jobs[i].state == SB_SQL_JOB_WAITING && !batch->jobs[i].blocked);
+            waiting =
+                waiting || (batch->jobs[i].state == SB_SQL_JOB_WAITING && !batch->jobs[i].blocked);
     }
     for (size_t i = 0; i < batch->count; i++)
         SB_CHECK(batch->jobs[i].state != SB_SQL_JOB_DONE, "what is done is answered");

@@ -334,8 +334,7 @@ static bool tell(struct sb_sqlite_connection *c, enum simba_notice notice, const
     }
     if (c->sender < 0)
         c->sender = sb_sqlite_wake_socket_create_sender();
-    return c->sender >= 0 &&
-           sb_sqlite_wake_socket_send(c->sender, &address, notice, mutex, to->id);
+    return c->sender >= 0 && sb_sqlite_wake_socket_send(c->sender, &address, notice, mutex, to->id);
 }
 
 static void announce(struct sb_sql_connection *connection, enum simba_notice notice,

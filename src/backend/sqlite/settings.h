@@ -27,7 +27,7 @@ struct sb_sqlite_settings {
     uint64_t highest_version;        /* that any connection has seen */
     struct sb_sqlite_liveness *life; /* of the client; NULL: who acquires may be gone at once */
     struct sb_sqlite_wake_socket *wake_socket; /* of the client; NULL: it never waits */
-    void (*contended)(void *user);   /* called when somebody is going to wait */
+    void (*contended)(void *user);             /* called when somebody is going to wait */
     void (*met)(void *user, int64_t life); /* and before that, when an owner with a life was seen */
     void *user;
 };

@@ -55,8 +55,9 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, 
 
 /* All that wait since then or before have had their turn. */
 #define SERVED "(SELECT served FROM simba_mutex WHERE mutex = ?1)"
-#define OTHERS_WAIT "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2"   \
-                    " AND w.since > served)"
+#define OTHERS_WAIT                                                                                \
+    "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2"                    \
+    " AND w.since > served)"
 #define BY_AGE " ORDER BY w.since, w.id"
 
 /* Notes the first two waiters that are not known to be dead; always true. */
@@ -66,7 +67,7 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, 
     " AND w.id <> ?2 AND NOT simba_is_gone(w.client)" BY_AGE " LIMIT 2) AS n) >= 0)"
 #define RESERVE(reserve)                                                                           \
     "queued = simba_has_next(), reserved_for = iif(" reserve " > 0, simba_first(), ''),"           \
-    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now() + " reserve ", 0),"  \
+    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now() + " reserve ", 0),"   \
     " reserved_since = simba_first_since()"
 
 /* Counted up to a bound: to count a thousand would take longer than all else that an acquire
@@ -113,16 +114,15 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
     [SB_SQLITE_ACQUIRE_RESERVED] =
         ACQUIRE ", served = reserved_since, reserved_for = '', reserved_until = 0"
                 " WHERE mutex = ?1 AND " IS_FREE " AND reserved_for = ?2 AND " HAS_NEXT_TERM,
-    [SB_SQLITE_DELETE_SERVED] =
-        "DELETE FROM simba_waiter WHERE mutex = ?1 AND since <= " SERVED,
-    [SB_SQLITE_HAND_ON] = "UPDATE simba_mutex SET " RESERVE("?3") " WHERE mutex = ?1"
-                          " AND (transition_at < simba_now() OR " IS_OVER ") AND NOT " IS_FOR_OTHERS
-                          " AND " FINDS_NEXT,
+    [SB_SQLITE_DELETE_SERVED] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND since <= " SERVED,
+    [SB_SQLITE_HAND_ON] =
+        "UPDATE simba_mutex SET " RESERVE("?3") " WHERE mutex = ?1"
+                                                " AND (transition_at < simba_now() OR " IS_OVER
+                                                ") AND NOT " IS_FOR_OTHERS " AND " FINDS_NEXT,
     [SB_SQLITE_SET_QUEUED] =
         "UPDATE simba_mutex SET queued = 1 - queued WHERE mutex = ?1 AND queued <>"
         " EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served)",
-    [SB_SQLITE_DELETE_GONE] =
-        "DELETE FROM simba_waiter WHERE mutex = ?1 AND simba_is_gone(client)",
+    [SB_SQLITE_DELETE_GONE] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND simba_is_gone(client)",
 };
 
 /* ---- SQL functions --------------------------------------------------------------------------- */
@@ -475,7 +475,7 @@ static void note_owner(const struct sb_sqlite_connection *c, sqlite3_stmt *state
 
 /* Returns what the sink answers. */
 static int give_row(struct sb_sqlite_connection *c, const struct sb_sql_record *record,
-                   const struct sb_sql_sink *sink)
+                    const struct sb_sql_sink *sink)
 {
     if (record->version > c->settings->highest_version)
         c->settings->highest_version = record->version;

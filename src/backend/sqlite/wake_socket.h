@@ -24,7 +24,7 @@
 
 /* The address of a client. */
 struct sb_sqlite_address {
-    uint64_t name;   /* 0: it has no socket */
+    uint64_t name; /* 0: it has no socket */
     uint64_t secret;
     int64_t life; /* 0: it has none */
 };
