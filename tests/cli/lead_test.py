@@ -33,7 +33,7 @@ def the_command_runs_while_leading_and_ends_before_the_next_leader_starts():
     first = lead("a")
     number("pid.a")
     second = lead("b")
-    wait_until(lambda: "waiting for 'm', held by a" in second.said())
+    wait_until(lambda: "waiting for 'm', 1st in line, held by a" in second.said())
     true(not os.path.exists("pid.b"), "the second one runs, too")
     equal(first.end(), 0)
     number("pid.b")

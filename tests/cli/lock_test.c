@@ -163,7 +163,7 @@ static void a_wait_is_told_of_in_one_line_unless_quiet(void **state)
     (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-w", "3500ms", "m", "--", "true", NULL), 75);
-    assert_contains(last_err(), "simba: waiting for 'm', held by holder");
+    assert_contains(last_err(), "simba: waiting for 'm', 1st in line, held by holder");
     assert_contains(last_err(), "; store: sqlite:");
     assert_int_equal(count_lines(last_err()), 2); /* and one for giving up */
     assert_null(strchr(last_err(), '\033'));

@@ -521,10 +521,11 @@ def bg_lets_the_command_go_on_and_it_stops_when_it_reads():
 def a_wait_shows_the_owner_and_what_is_left_of_the_lease_in_one_line():
     holder = start_holder("holder")
     shell = Shell()
+    shell.resize(160)
     shell.command("$S lock m -- echo it-runs")
     left = []
     for _ in range(3):
-        shown = shell.expect(r"waiting for 'm', held by holder; its lease ends in (\d+)s unless it renews; store: sqlite:")
+        shown = shell.expect(r"waiting for 'm', 1st in line, held by holder; its lease ends in (\d+)s unless it renews; store: sqlite:")
         left.append(int(re.findall(r"ends in (\d+)s unless it renews; store: sqlite:$", shown)[-1]))
     true(len(set(left)) > 1, f"it does not count down: {left}")
     true("\n" not in shell.seen, f"more than one line: {shell.seen!r}")
@@ -562,7 +563,7 @@ def a_wait_is_not_wider_than_the_terminal_and_ctrl_c_ends_it():
     shell = Shell()
     shell.resize(40)
     shell.command("$S lock m -- true")
-    shell.expect(r"waiting for 'm', held")
+    shell.expect(r"waiting for 'm', 1st in lin")
     for columns in (40, 180):  # the window may change meanwhile
         shell.resize(columns)
         wait_until(lambda: shown_in_place(shell) == columns - 1, f"a line of {columns} columns")

@@ -236,7 +236,7 @@ if shutil.which("redis-server") is not None:
 @case
 def who_waits_for_the_command_that_runs_it_is_told():
     outer = Simba("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-w", "1500ms", "m", "--", "true")
-    wait_until(lambda: "waiting for 'm', held by outer (under which this runs)" in outer.said(), "it is told")
+    wait_until(lambda: "waiting for 'm', 1st in line, held by outer (under which this runs)" in outer.said(), "it is told")
     equal(outer.wait(), 75)
     contains(outer.said(), "simba: 'm' was not acquired in 1s500ms: held by outer (under which this runs)")
     inner = run("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-n", "other", "--", "true")
