@@ -33,7 +33,7 @@
     " (mutex varchar NOT NULL, id varchar COLLATE \"C\" NOT NULL, since bigint NOT NULL,"          \
     " client varchar(64) NOT NULL, reserved_until bigint NOT NULL, note varchar(256) NOT NULL,"    \
     " PRIMARY KEY (mutex, id))"
-#define CREATE_ORDER "CREATE INDEX IF NOT EXISTS " SB_POSTGRES_WAITERS "_order ON "
+#define CREATE_ORDER "CREATE INDEX IF NOT EXISTS simba_waiter_order ON "
 #define ORDER_DEFINITION " (mutex COLLATE \"C\", reserved_until, since)"
 
 const char sb_postgres_schema[] =
