@@ -143,8 +143,8 @@ def nor_does_it_show_what_a_server_says_about_the_password():
 
 
 def is_own(data):
-    """Only the plain clients delete rows, and only that of PostgreSQL asks by the simple protocol."""
-    return b"DELETE FROM" in data or (data[:1] == b"Q" and b"to_regclass" in data)
+    """Only the plain clients delete rows of mutexes, and only that of PostgreSQL asks by the simple protocol."""
+    return (b"DELETE FROM" in data and b"simba_waiter" not in data) or (data[:1] == b"Q" and b"to_regclass" in data)
 
 
 def ends(url, why):
