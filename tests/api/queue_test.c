@@ -117,7 +117,7 @@ static void a_busy_contender_is_not_faster_than_a_waiter(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
-        assert_int_equal(cycles_before_waiter("memory:fair?" PROBE_LONG), 1);
+        assert_int_equal(cycles_before_waiter("memory:fair?turn=100ms&" PROBE_LONG), 1);
 }
 
 static void it_may_be_without_fairness(void **state)

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #define SOON_MS 2000     /* far below any lease */
-#define RESERVE_MS 400   /* long enough for a few requests on a busy machine */
+#define RESERVE_MS 900   /* long enough for a few requests on a busy machine */
 #define NO_RESERVATION 0 /* fair=no */
 
 /* ---- Requests -------------------------------------------------------------------------------- */
