@@ -117,9 +117,8 @@ static bool could_change(const struct sb_sql_job *job)
  * more when that is committed. A release takes its row before it looks for waiters. So if a release
  * has not seen the new row in the line, it has taken its own row before, and the second read finds
  * the mutex free, or the row in the middle of a change: then the contender comes back. The mark may
- * be that of a change which was rolled back, so it comes back a few times only. It comes back once
- * in any case: a release that is one statement has looked for waiters a moment before it took its
- * row. A release that others in the line will see need not see this one. */
+ * be that of a change which was rolled back, so it comes back a few times only. A release that
+ * others in the line will see need not see this one. */
 static void wait_in_line(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
@@ -129,8 +128,8 @@ static void wait_in_line(const struct run *run, struct sb_sql_job *job)
     if (line != NULL && record->place == 0 && !job->joined &&
         sb_sql_line_enter(line, request->mutex, request->id))
         job->part = SB_SQL_ENTER;
-    else if (job->joined && record->place <= TOLD &&
-             (record->changing ? job->attempts < CHANGING_MAX : job->attempts == 0))
+    else if (record->changing && job->joined && record->place <= TOLD &&
+             job->attempts < CHANGING_MAX)
         job->blocked = true;
     else
         job->state = SB_SQL_JOB_DONE;
