@@ -55,11 +55,12 @@
  *
  * Threads: the library calls open, submit, listen and close on the client's loop thread. They must
  * not block there. Exceptions: open may take the time that it needs to find out whether the store
- * can be used; submit may wait for a local disk if it delays no other contender or observer
- * (`listen`). The loop thread may change: while a thread of the application waits for an answer, it
- * may run the loop. One thread runs it at a time, and each sees what the one before has written. So
- * a backend must not rely on the identity of the thread, for example by thread-local variables.
- * Threads that a backend starts block all signals.
+ * can be used; submit may wait for a local disk, and for a server as long as the loop has nothing
+ * else to do, if it delays no other contender or observer (`listen`). The loop thread may change:
+ * while a thread of the application waits for an answer, it may run the loop. One thread runs it at
+ * a time, and each sees what the one before has written. So a backend must not rely on the identity
+ * of the thread, for example by thread-local variables. Threads that a backend starts block all
+ * signals.
  */
 #ifndef SIMBA_BACKEND_H
 #define SIMBA_BACKEND_H

@@ -170,7 +170,7 @@ struct sb_sql_connection {
 };
 
 struct sb_sql_driver {
-    /* ACQUIRE, GUARD and both RELEASEs yield the changed row, so that no SELECT has to follow. */
+    /* ACQUIRE, GUARD and RELEASE yield the changed row, so that no SELECT has to follow. */
     bool returns_rows;
 
     /* Writers exclude each other in the whole database: an acquire looks first whether it can win,
