@@ -38,6 +38,10 @@ static struct lock {
     int lost_fd; /* readable when the lease was lost */
     struct cli_progress progress;
 
+    /* Set by the waiting thread before it asks for the mutex, or by the main thread that ends the
+     * program before that: the one that comes second does not do it. */
+    atomic_flag decided;
+
     /* Written by the waiting thread. The main thread reads `code` only after it has ended. */
     _Atomic(simba_locker *) locker;
     int code;
@@ -46,6 +50,7 @@ static struct lock {
     .job = CLI_JOB_INIT(SIMBA_INFINITE),
     .wait_ms = SIMBA_UNSET,
     .contended_code = CLI_EXIT_CONTENDED,
+    .decided = ATOMIC_FLAG_INIT,
 };
 
 static const struct cli_option options[] = {
@@ -98,6 +103,8 @@ static int open_and_acquire(struct lock *lock)
     if (code != SIMBA_OK)
         return code;
     atomic_store(&lock->locker, locker);
+    if (atomic_flag_test_and_set(&lock->decided))
+        return SIMBA_ECANCELED;
     if (lock->try_once)
         return simba_locker_try_acquire(locker, &job->error);
     if (lock->wait_ms == SIMBA_UNSET)
@@ -152,7 +159,7 @@ static void cancel_wait(struct lock *lock, struct cli_background *wait, int sign
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
     int ended;
 
-    if (atomic_load(&lock->locker) == NULL)
+    if (!atomic_flag_test_and_set(&lock->decided))
         cli_background_leave(cli_signals_ended_by(signal));
     wait->ends = cli_signal_insists;
     do {
@@ -305,8 +312,10 @@ static int acquire(struct lock *lock)
     if (!cli_background_start(&wait, wait_for_mutex, lock))
         return cli_fail_system("cannot start a thread");
     int ended = wait_while_telling(lock, &wait);
-    if (ended == CLI_BACKGROUND_LATE)
+    if (ended == CLI_BACKGROUND_LATE) {
+        atomic_flag_test_and_set(&lock->decided);
         cli_background_leave(report_unreachable(lock, NULL));
+    }
     if (ended != CLI_BACKGROUND_DONE) {
         cli_message_print_held(NULL);
         cancel_wait(lock, &wait, ended);
