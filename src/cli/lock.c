@@ -59,7 +59,7 @@ static const struct cli_option options[] = {
     {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
      CLI_DURATION(struct lock, wait_ms)},
     {'E', "contended-code", "CODE",
-     "exit code for giving up, 0 to 255 (75); with -w also if\nthe store stays down",
+     "exit code if another contender holds the mutex, 0 to 255 (75)",
      CLI_NUMBER(struct lock, contended_code, 0, 255)},
     {0, "hold-at-least", "DURATION", "keep the mutex for that time, also after COMMAND ended",
      CLI_DURATION(struct lock, job.hold_at_least_ms)},
@@ -204,8 +204,8 @@ static const char *reason_of(const struct lock *lock)
     return strncmp(text, opening, (size_t)length) == 0 ? text + length : text;
 }
 
-/* The wait ran out, and no owner is known. Printed also where giving up counts as success. `why`
- * NULL: the store has not answered at all. */
+/* The wait ran out, and the store did not answer at its end. That is no contention, so -E does not
+ * count. `why` NULL: the store has not answered at all. */
 static int report_unreachable(const struct lock *lock, const char *why)
 {
     char text[sizeof lock->job.error.text + 64];
@@ -213,7 +213,7 @@ static int report_unreachable(const struct lock *lock, const char *why)
     snprintf(text, sizeof text, "the store could not be reached%s%s", why != NULL ? ": " : "",
              why != NULL ? why : "");
     report_not_acquired(lock, text);
-    return lock->contended_code;
+    return CLI_EXIT_UNAVAILABLE;
 }
 
 /* A waiter sends nothing while another's lease lasts: the store may have died since it named the
@@ -300,7 +300,7 @@ static int conclude(const struct lock *lock)
         return cli_fail(&lock->job.error);
     /* The store was reached, and failed until the end of the wait: a full disk, say. */
     report_not_acquired(lock, reason_of(lock));
-    return lock->contended_code;
+    return CLI_EXIT_UNAVAILABLE;
 }
 
 static int acquire(struct lock *lock)
@@ -426,9 +426,9 @@ static int run(struct cli *cli, int argc, char **argv)
 static const char details[] =
     "Runs COMMAND while holding the mutex NAME, and releases the mutex when COMMAND ends.\n"
     "Without -n or -w simba waits for its turn without a limit. A signal ends the wait; a second\n"
-    "one does not wait for the store. -w includes the time to reach the store. If the store stays\n"
-    "down for all of -w, simba gives up with the code of -E. With -n, a store that is down always\n"
-    "gives 69.\n"
+    "one does not wait for the store. -w includes the time to reach the store: one that is down is\n"
+    "tried again until then. If it cannot be reached when the wait ends, the exit code is 69,\n"
+    "whatever -E says.\n"
     "\n"
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
     "is a number that grows with every owner: storage that refuses smaller ones than it has\n"

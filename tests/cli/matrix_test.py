@@ -227,8 +227,8 @@ def a_store_that_stands_still_is_70_and_the_command_is_dead():
 
 def a_server_that_is_not_there_is_69():
     address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
-    programs = [Simba("-u", address, *verb, "--", "true")
-                for verb in (["lock", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"])]
+    verbs = (["lock", "m"], ["lock", "-w", "300ms", "-E", "0", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"])
+    programs = [Simba("-u", address, *verb, "--", "true") for verb in verbs]
     for program in programs:
         equal(program.wait(), 69)
 

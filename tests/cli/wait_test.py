@@ -24,16 +24,16 @@ def a_bounded_wait_ends_in_time_when_the_store_is_down():
     begin = now()
     program = run("-u", f"redis://127.0.0.1:{free_port()}", "lock", "-w", "700ms", "m", "--", "touch", "ran")
     true(0.7 <= now() - begin < 5, f"it took {now() - begin}")
-    equal(program.code, 75)
+    equal(program.code, 69)
     contains(program.said(), DOWN.format("700ms") + ": the server at 127.0.0.1:")
     equal(len(said_lines(program)), 1)
     true(not os.path.exists("ran"), "it ran")
 
 
 @case
-def giving_up_as_a_success_is_silent_about_owners_but_not_about_stores():
+def a_code_for_contention_does_not_hide_a_store_that_is_down():
     program = run("-u", f"redis://127.0.0.1:{free_port()}", "lock", "-w", "300ms", "-E", "0", "m", "--", "true")
-    equal(program.code, 0)
+    equal(program.code, 69)
     contains(program.said(), DOWN.format("300ms"))
 
 
@@ -46,7 +46,7 @@ def a_bounded_wait_ends_in_time_when_connecting_hangs():
         program = run("-u", f"redis://127.0.0.1:{server.getsockname()[1]}", "lock", "-w", "500ms", "m",
                       "--", "true")
     true(0.5 <= now() - begin < 4, f"it took {now() - begin}")
-    equal(program.code, 75)
+    equal(program.code, 69)
     contains(program.said(), DOWN.format("500ms"))
 
 
@@ -150,7 +150,7 @@ def lock_on_full_disk(store, *arguments):
 @case
 def a_full_disk_is_69_at_once_and_an_outage_to_a_bounded_wait():
     for store in ("old", "new"):
-        for arguments, code in (([], 69), (["-n"], 69), (["-w", "400ms"], 75), (["-w", "400ms", "-E", "0"], 0)):
+        for arguments, code in (([], 69), (["-n"], 69), (["-w", "400ms"], 69), (["-w", "400ms", "-E", "0"], 69)):
             begin = now()
             done = lock_on_full_disk(store, "-q", *arguments)
             equal(done.returncode, code)
@@ -169,7 +169,7 @@ def a_log_that_cannot_be_written_is_69_at_once_and_an_outage_to_a_bounded_wait()
     os.environ["SIMBA_URL"] = url(ttl="20s", transition="20s")
     while not os.path.exists("store.db-wal") or os.path.getsize("store.db-wal") < 50000:
         equal(run("lock", "m", "--", "true").code, 0)
-    for arguments, code in (([], 69), (["-n"], 69), (["-w", "700ms"], 75), (["-w", "700ms", "-E", "0"], 0)):
+    for arguments, code in (([], 69), (["-n"], 69), (["-w", "700ms"], 69), (["-w", "700ms", "-E", "0"], 69)):
         begin = now()
         program = run("lock", *arguments, "m", "--", "touch", "ran", **files_up_to(os.path.getsize("store.db-wal")))
         equal(program.code, code)
@@ -186,7 +186,7 @@ def a_log_that_cannot_be_written_is_69_at_once_and_an_outage_to_a_bounded_wait()
 
 @case
 def a_new_store_that_cannot_be_written_is_69_at_once_and_an_outage_to_a_bounded_wait():
-    for arguments, code in (([], 69), (["-n"], 69), (["-w", "700ms"], 75)):
+    for arguments, code in (([], 69), (["-n"], 69), (["-w", "700ms"], 69)):
         begin = now()
         program = run("-u", url("new.db"), "lock", *arguments, "m", "--", "true", **files_up_to(8192))
         equal(program.code, code)
@@ -200,10 +200,10 @@ def a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner():
         store = f"redis://127.0.0.1:{redis.port}"
         holder = Simba("-u", store, "lock", "m", "--", "sleep", "100")
         wait_until(lambda: '"held"' in read(run("-u", store, "status", "--json", "m").out), "it holds")
-        waiter = Simba("-u", store, "lock", "-w", "3s", "m", "--", "true")
+        waiter = Simba("-u", store, "lock", "-w", "3s", "-E", "0", "m", "--", "true")
         wait_until(lambda: "waiting for 'm'" in waiter.said() or "held by" in waiter.said(), "it waits")
         redis.process.kill()
-        equal(waiter.wait(), 75)
+        equal(waiter.wait(), 69)
         last = said_lines(waiter)[-1]
         contains(last, DOWN.format("3s"))
         true("held by" not in last, last)
