@@ -263,7 +263,8 @@ def prepare_folder(folder, report="exit 0"):
 
 
 def check_commands(text, heading=COMMANDS_HEADING):
-    commands = [line.split("  #")[0].strip()
+    """Runs them as they are printed, but nobody waits half a minute for `sleep 30`."""
+    commands = [line.split("  #")[0].strip().replace("sleep 30", "sleep 1")
                 for block in blocks(section(text, heading), "sh")
                 for line in block.splitlines() if line.strip()]
     if not commands:

@@ -147,10 +147,14 @@ def is_own(data):
     return (b"DELETE FROM" in data and b"simba_waiter" not in data) or (data[:1] == b"Q" and b"to_regclass" in data)
 
 
+@contextlib.contextmanager
 def ends(url, why):
+    """Starts the benchmark; behind the block it ends in time, and says why."""
     begin = now()
-    program = run("-u", url, *BENCH, preexec_fn=limit_memory(1024))
-    true(program.code in (UNAVAILABLE, TIMED_OUT), f"{program.code}: {program.said()}")
+    program = Simba("-u", url, *BENCH, preexec_fn=limit_memory(1024))
+    yield
+    code = program.wait()
+    true(code in (UNAVAILABLE, TIMED_OUT), f"{code}: {program.said()}")
     contains(program.said(), why)
     true(now() - begin < 50, f"{now() - begin:.0f} s")
 
@@ -158,15 +162,15 @@ def ends(url, why):
 @case
 def the_plain_client_of_postgresql_leaves_a_server_that_is_silent_or_floods():
     rows = row("x" * 8000) * 100
-    with served(Postgres) as server:
+    with served(Postgres) as server, contextlib.ExitStack() as stack:
         if server is None:
             return
         for twist, why in ((lambda data: [] if is_own(data) else None, "did not answer in time"),
                            (lambda data: (columns(1) if i == 0 else rows for i, _ in enumerate(without_end(b"")))
                             if is_own(data) else None, "more than anybody has asked for"),
                            (lambda data: without_end(struct.pack(">cIBH", b"G", 7, 0, 0)) if is_own(data) else None, "by hand")):
-            with Relay(server.port, twist) as relay:
-                ends(f"postgres://simba@127.0.0.1:{relay.port}/simba?tls=off", why)
+            relay = stack.enter_context(Relay(server.port, twist))
+            stack.enter_context(ends(f"postgres://simba@127.0.0.1:{relay.port}/simba?tls=off", why))
 
 
 @case
@@ -175,7 +179,8 @@ def the_plain_client_of_mysql_leaves_a_server_that_is_silent():
         if server is None:
             return
         with Relay(server.port, lambda data: [] if is_own(data) else None) as relay:
-            ends(f"mysql://root@127.0.0.1:{relay.port}/simba", "by hand")
+            with ends(f"mysql://root@127.0.0.1:{relay.port}/simba", "by hand"):
+                pass
 
 
 if __name__ == "__main__":

@@ -93,9 +93,12 @@ class Master(Fake):
     def answer(self, words):
         if words[0] == "ROLE":
             return ["master", 0, []]
-        if words[0] in ("EVAL", "EVALSHA"):
-            values = words[6:]  # behind the keys: ID REVISION of a release, or more
-            return int(values[1]) if len(values) == 2 else time.time_ns() // 1000
+        if words[0] == "EVALSHA":
+            return Failure("NOSCRIPT")
+        if words[0] == "EVAL" and "ZPOPMIN" in words[1]:  # a release, of the token behind the keys and the id
+            return int(words[4 + int(words[2])])
+        if words[0] == "EVAL":
+            return time.time_ns() // 1000
         return super().answer(words)
 
 
