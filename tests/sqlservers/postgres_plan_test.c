@@ -46,6 +46,7 @@ static bool has_keys(int statement, const char *plan)
         return strstr(plan, "simba_waiter_pkey") != NULL;
     case SB_SQL_QUEUE:
     case SB_SQL_WATCH:
+    case SB_POSTGRES_LOOK:
         return strstr(plan, "simba_waiter_order") != NULL;
     case SB_SQL_JOIN:
     case SB_POSTGRES_FORGET:

@@ -226,6 +226,94 @@ static void a_dead_client_is_passed_over_once(void **state)
     assert_int_equal(rows_of("dead"), 0);
 }
 
+/* ---- At the same instant --------------------------------------------------------------------- */
+
+/* A release stops when it has begun and not taken its row yet, until LET_GO is free. */
+#define STOPS 101
+#define LET_GO 102
+
+static void stop_releases(void)
+{
+    server_sql(&server,
+               "CREATE FUNCTION stop_release() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+               " IF current_query() LIKE '%%SET owner_id = ''''%%' THEN"
+               " PERFORM pg_advisory_xact_lock(%d);"
+               " WHILE NOT pg_try_advisory_xact_lock(%d) LOOP PERFORM pg_sleep(0.001); END LOOP;"
+               " END IF; RETURN NULL; END $$;"
+               "CREATE TRIGGER stop_release BEFORE UPDATE ON simba_mutex FOR EACH STATEMENT"
+               " EXECUTE FUNCTION stop_release()",
+               STOPS, LET_GO);
+}
+
+static bool one_stops(void *user)
+{
+    char sql[96];
+
+    (void)user;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM pg_locks WHERE objid = %d", STOPS);
+    return server_number(&server, sql) > 0;
+}
+
+static bool one_sleeps(void *user)
+{
+    (void)user;
+    return server_number(&server, dialect_count_sleepers) > 0;
+}
+
+/* Does not wait for the answer. */
+static void begins_to_give_back(struct host *host, const struct call *held, struct call *release)
+{
+    *release = host_call(SIMBA_OP_RELEASE, held->request.mutex, held->request.id, held->revision);
+    release->request.reserve_ms = RESERVE_MS;
+    hears(host, "another", "a"); /* so that the loop does not carry it out itself */
+    host_submit(host, release, 1);
+}
+
+static void a_release_sees_a_waiter_that_joins_while_it_runs(void **state)
+{
+    struct session *session = session_open(&server);
+    struct call held = wins(&one, "instant", "a");
+    struct call release;
+
+    (void)state;
+    hears(&two, "instant", "b");
+    session_sql(session, "SELECT pg_advisory_lock(%d)", LET_GO);
+    stop_releases();
+    begins_to_give_back(&one, &held, &release);
+    assert_true(test_wait(one_stops, NULL));
+    waits(&two, "instant", "b", "a");
+    heard_of_itself(&two);
+    session_sql(session, "SELECT pg_advisory_unlock(%d)", LET_GO);
+    assert_true(host_wait(&one, &release, 1));
+    assert_int_equal(release.code, SIMBA_OK);
+    assert_true(host_wait_notice(&two, SIMBA_NOTICE_RELEASED, "instant", "b"));
+    server_sql(&server, "DROP FUNCTION stop_release CASCADE");
+    held = wins(&two, "instant", "b");
+    gives_back(&two, &held);
+    session_close(session);
+}
+
+static void a_waiter_that_joins_while_a_release_commits_wins(void **state)
+{
+    struct call held = wins(&one, "commit", "a");
+    struct call release;
+
+    (void)state;
+    server_sql(&server, "CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$"
+                        " BEGIN PERFORM pg_sleep(0.15); RETURN NULL; END $$;"
+                        "CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON simba_mutex"
+                        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.owner_id = '')"
+                        " EXECUTE FUNCTION slow_commit()");
+    begins_to_give_back(&one, &held, &release);
+    assert_true(test_wait(one_sleeps, NULL));
+    held = wins(&two, "commit", "b");
+    assert_true(host_wait(&one, &release, 1));
+    assert_int_equal(release.code, SIMBA_OK);
+    server_sql(&server, "DROP FUNCTION slow_commit CASCADE");
+    gives_back(&two, &held);
+    assert_int_equal(rows_of("commit"), 0);
+}
+
 /* ---- The other library ----------------------------------------------------------------------- */
 
 #define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -436,6 +524,8 @@ int main(void)
         ON_CLIENTS(a_waiter_that_hangs_costs_one_reservation_once),
         ON_CLIENTS(a_waiter_that_leaves_passes_it_on),
         ON_CLIENTS(a_dead_client_is_passed_over_once),
+        ON_CLIENTS(a_release_sees_a_waiter_that_joins_while_it_runs),
+        ON_CLIENTS(a_waiter_that_joins_while_a_release_commits_wins),
         ON_CLIENTS(statements_of_the_other_library_share_the_mutex),
         ON_CLIENTS(without_the_table_everybody_is_woken_and_one_line_says_so),
         ON_CLIENTS(an_observer_is_told_of_a_release),

@@ -58,13 +58,13 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
  * hits. Returns how many they are.
  *
  * A release looks for waiters in a statement of its own, behind that which takes the row of the
- * mutex: so it sees all that were in the line by then (rows.c relies on it). That would cost more
- * than the release where nobody waits. So without a crowd the release itself tells whether there is
- * a waiter, and the statement follows only then. It sees what was there when it began; between that
- * and its taking of the row a waiter would have to join, commit and read. Such a waiter comes when
- * the lease that it has read ends. A contender that knows
- * of a crowd passes over a row that is locked. If it waited for a release to be committed, it would
- * see the mutex as it is then, but the reservations as they were before. */
+ * mutex: so it sees all that were in the line by then (rows.c relies on it). A statement sees what
+ * was there when it began, so one statement for both could miss one that joins meanwhile. To hand
+ * on would cost more than the release where nobody waits: without a crowd it follows only if the
+ * look finds a waiter.
+ *
+ * A contender that knows of a crowd passes over a row that is locked. If it waited for a release to
+ * be committed, it would see the mutex as it is then, but the reservations as they were before. */
 static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statement statement,
                       const struct sb_sql_values *values, bool careful, int steps[STEPS_MAX])
 {
@@ -80,11 +80,10 @@ static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statem
             steps[count++] = SB_SQL_SELECT_PLACE;
         }
     } else if (c->base.has_queue && statement == SB_SQL_RELEASE) {
-        steps[0] = crowded ? SB_POSTGRES_RELEASE_QUIET : SB_POSTGRES_RELEASE_ASK;
+        steps[0] = SB_POSTGRES_RELEASE_QUIET;
         if (values->queued)
             steps[count++] = SB_SQL_LEAVE;
-        if (crowded)
-            steps[count++] = SB_POSTGRES_HAND_ON;
+        steps[count++] = crowded ? SB_POSTGRES_HAND_ON : SB_POSTGRES_LOOK;
     } else if (statement == SB_SQL_LEAVE) {
         steps[count++] = SB_POSTGRES_HAND_ON;
     }
@@ -179,9 +178,8 @@ static int take_item(void *user, size_t index, const PGresult *result)
         item->hit = count_of(result) > 0;
         if (item->hit && PQntuples(result) > 0)
             sb_postgres_read_record(result, 0, &item->record);
-        if (step->statement == SB_POSTGRES_RELEASE_ASK ||
-            step->statement == SB_POSTGRES_RELEASE_ASK_FREE)
-            item->crowded = sb_postgres_is_waited_for(result);
+    } else if (step->statement == SB_POSTGRES_LOOK) {
+        item->crowded = PQntuples(result) > 0;
     } else if (step->statement == SB_POSTGRES_HAND_ON) {
         item->crowded = PQntuples(result) > 0 && PQgetvalue(result, 0, 0)[0] != '0';
     } else if (step->statement == SB_SQL_JOIN) {

@@ -87,11 +87,17 @@
 #define RESERVED_UNTIL                                                                             \
     "coalesce((SELECT pg_catalog.max(w.reserved_until) FROM " WAITERS " w WHERE " RESERVED "), 0)"
 
-#define IS_WAITED_FOR "EXISTS (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE_OF ")"
-
-/* Another transaction has changed this version of the row, or is about to. A row that its writer
- * had locked first names that one twice. */
-#define IS_CHANGING "xmax" OP("<>") "'0'::pg_catalog.xid AND xmax" OP("<>") "xmin"
+/* Another transaction has changed this version of the row, or is about to, and has not ended. A row
+ * that its writer had locked first names that one twice. The row has the lower half of the number
+ * of the transaction, the snapshot has numbers of 64 bits. */
+#define SNAPSHOT "pg_catalog.txid_current_snapshot()"
+#define FULL_XMAX                                                                                  \
+    "(pg_catalog.txid_snapshot_xmax(" SNAPSHOT                                                     \
+    ")" OP("&") "-4294967296)" OP("|") "xmax::pg_catalog.text::bigint"
+#define IS_CHANGING                                                                                \
+    "CASE WHEN xmax" OP("=") "'0'::pg_catalog.xid OR xmax" OP(                                     \
+        "=") "xmin THEN false"                                                                     \
+             " ELSE NOT pg_catalog.txid_visible_in_snapshot(" FULL_XMAX ", " SNAPSHOT ") END"
 
 /* One that has waited before and was reserved for has its old place, as long as the reservation is
  * not over. A row in the line is left alone: it costs no commit. */
@@ -209,11 +215,7 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                    CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS},
     [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free", CLEAR_LEASE
                                         " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_ASK] = {"simba_release_ask", CLEAR_LEASE
-                                 " WHERE " MAY_RELEASE " RETURNING " COLUMNS ", " IS_WAITED_FOR},
-    [SB_POSTGRES_RELEASE_ASK_FREE] = {"simba_release_ask_free", CLEAR_LEASE
-                                      " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS
-                                                                           ", " IS_WAITED_FOR},
+    [SB_POSTGRES_LOOK] = {"simba_look", "SELECT 1 FROM " WAITERS " w WHERE " IN_LINE_OF " LIMIT 1"},
     [SB_POSTGRES_FORGET] = {"simba_forget", FORGET},
     [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
@@ -297,8 +299,6 @@ int sb_postgres_free_statement(int statement)
         return SB_POSTGRES_ACQUIRE_FAIR_FREE;
     case SB_POSTGRES_RELEASE_QUIET:
         return SB_POSTGRES_RELEASE_QUIET_FREE;
-    case SB_POSTGRES_RELEASE_ASK:
-        return SB_POSTGRES_RELEASE_ASK_FREE;
     case SB_SQL_ACQUIRE:
         return SB_POSTGRES_ACQUIRE_FREE;
     case SB_SQL_GUARD:
@@ -314,12 +314,11 @@ bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
            statement != SB_SQL_SELECT_PLACE && statement != SB_SQL_QUEUE &&
-           statement < SB_POSTGRES_LIMIT_WAIT;
+           statement != SB_POSTGRES_LOOK && statement < SB_POSTGRES_LIMIT_WAIT;
 }
 
 /* Behind those of every record: */
 enum { COLUMN_PLACE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_CHANGING };
-enum { COLUMN_WAITED_FOR = SB_SQL_COLUMN_FENCE + 1 };
 
 unsigned char sb_postgres_columns(int statement)
 {
@@ -333,9 +332,8 @@ unsigned char sb_postgres_columns(int statement)
         return 0;
     case SB_POSTGRES_HAND_ON:
         return 2;
-    case SB_POSTGRES_RELEASE_ASK:
-    case SB_POSTGRES_RELEASE_ASK_FREE:
-        return COLUMN_WAITED_FOR + 1;
+    case SB_POSTGRES_LOOK:
+        return 1;
     case SB_SQL_SELECT_PLACE:
         return COLUMN_CHANGING + 1;
     case SB_POSTGRES_LIMIT_WAIT:
@@ -388,8 +386,6 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_POSTGRES_RELEASE_FREE:
     case SB_POSTGRES_RELEASE_QUIET:
     case SB_POSTGRES_RELEASE_QUIET_FREE:
-    case SB_POSTGRES_RELEASE_ASK:
-    case SB_POSTGRES_RELEASE_ASK_FREE:
         bind_text(p, values->id);
         bind_number(p, values->version);
         break;
@@ -421,11 +417,6 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
 static int64_t read_number(const PGresult *result, int row, int column)
 {
     return strtoll(PQgetvalue(result, row, column), NULL, 10);
-}
-
-bool sb_postgres_is_waited_for(const PGresult *result)
-{
-    return PQntuples(result) > 0 && PQgetvalue(result, 0, COLUMN_WAITED_FOR)[0] == 't';
 }
 
 void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_record *record)

@@ -20,8 +20,7 @@ enum sb_postgres_statement {
     SB_POSTGRES_ACQUIRE_FAIR_FREE,
     SB_POSTGRES_RELEASE_QUIET, /* tells nobody: HAND_ON does */
     SB_POSTGRES_RELEASE_QUIET_FREE,
-    SB_POSTGRES_RELEASE_ASK, /* the same, and whether there is a waiter or an observer */
-    SB_POSTGRES_RELEASE_ASK_FREE,
+    SB_POSTGRES_LOOK,    /* mutex: a row where there is a waiter or an observer */
     SB_POSTGRES_FORGET,  /* mutex, id: its place, if it owns; and reservations that are over */
     SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the next two */
 
@@ -73,9 +72,6 @@ struct sb_postgres_parameters {
 
 void sb_postgres_bind(int statement, const struct sb_sql_values *values,
                       struct sb_postgres_parameters *ret_parameters);
-
-/* Whether a RELEASE_ASK has found a waiter or an observer. */
-bool sb_postgres_is_waited_for(const PGresult *result);
 
 /* Whether it needs the table of waiters. */
 bool sb_postgres_needs_queue(int statement);

@@ -328,7 +328,7 @@ bool sb_sql_queue_add_blocked(struct sb_sql_queue *q, struct sb_sql_batch *batch
 
         if (job->state != SB_SQL_JOB_WAITING)
             continue;
-        entry.due_ms += blocked_ms(entry.attempts, took_ms);
+        entry.due_ms += blocked_ms(entry.attempts, job->joined ? 0 : took_ms);
         if (entry.due_ms > entry.deadline_ms)
             entry.due_ms = entry.deadline_ms;
         if (!sb_sql_queue_add(q, &entry))

@@ -16,7 +16,7 @@
 #define TOLD 2
 
 /* How often a contender that has entered the line comes back for a change that is not committed. */
-#define CHANGING_MAX 5
+#define CHANGING_MAX 10
 
 /* Into how many parts statements that fail together are split. Some servers take a second to say
  * that a row is locked, so that few steps count for more than few parts. */
@@ -116,9 +116,9 @@ static bool could_change(const struct sb_sql_job *job)
 /* What an ACQUIRE does that finds the mutex owned or reserved. It enters the line, and reads once
  * more when that is committed. A release takes its row before it looks for waiters. So if a release
  * has not seen the new row in the line, it has taken its own row before, and the second read finds
- * the mutex free, or the row in the middle of a change: then the contender comes back. The mark may
- * be that of a change which was rolled back, so it comes back a few times only. A release that
- * others in the line will see need not see this one. */
+ * the mutex free, or the row in the middle of a change: then the contender comes back. Another
+ * client may keep the row locked for long, so it comes back a few times only, in about 250 ms. A
+ * release that others in the line will see need not see this one. */
 static void wait_in_line(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
