@@ -58,8 +58,7 @@ static const struct cli_option options[] = {
      CLI_FLAG(struct lock, try_once)},
     {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
      CLI_DURATION(struct lock, wait_ms)},
-    {'E', "contended-code", "CODE",
-     "exit code if another contender holds the mutex, 0 to 255 (75)",
+    {'E', "contended-code", "CODE", "exit code if another contender holds the mutex, 0 to 255 (75)",
      CLI_NUMBER(struct lock, contended_code, 0, 255)},
     {0, "hold-at-least", "DURATION", "keep the mutex for that time, also after COMMAND ended",
      CLI_DURATION(struct lock, job.hold_at_least_ms)},
@@ -426,8 +425,8 @@ static int run(struct cli *cli, int argc, char **argv)
 static const char details[] =
     "Runs COMMAND while holding the mutex NAME, and releases the mutex when COMMAND ends.\n"
     "Without -n or -w simba waits for its turn without a limit. A signal ends the wait; a second\n"
-    "one does not wait for the store. -w includes the time to reach the store: one that is down is\n"
-    "tried again until then. If it cannot be reached when the wait ends, the exit code is 69,\n"
+    "one does not wait for the store. -w includes the time to reach the store: one that is down\n"
+    "is tried again until then. If it cannot be reached when the wait ends, the exit code is 69,\n"
     "whatever -E says.\n"
     "\n"
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment. The fence\n"
