@@ -16,12 +16,12 @@ _simba_options() {
             echo '--hold-at-least --hold-at-most --leave-running --note --pass-notify'
             ;;
         lead)
-            echo '--restart --restart-delay --restart-delay-max -k --kill-after --stop-timeout'
-            echo '--note --pass-notify'
+            echo '-w --wait --restart --restart-delay --restart-delay-max -k --kill-after'
+            echo '--stop-timeout --note --pass-notify'
             ;;
         schedule)
-            echo '--every --strategy --initial-delay -k --kill-after --stop-timeout --hold-at-least'
-            echo '--hold-at-most --note --pass-notify'
+            echo '--every --strategy --initial-delay -w --wait -k --kill-after --stop-timeout'
+            echo '--hold-at-least --hold-at-most --note --pass-notify'
             ;;
         status) echo '--held --json' ;;
         watch) echo '--json' ;;

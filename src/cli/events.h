@@ -117,6 +117,9 @@ int64_t cli_notify_retry(void);
 /* A sentence for `systemctl status`. */
 void cli_notify_status(const char *format, ...) SIMBA_PRINTF(1, 2);
 
+/* The same while the program is not ready yet: gives its start half a minute more. */
+void cli_notify_starting(const char *format, ...) SIMBA_PRINTF(1, 2);
+
 /* STOPPING=1: it is about to end. */
 void cli_notify_stopping(void);
 

@@ -124,6 +124,46 @@ static int choose_grace(struct cli_job *job)
         simba_duration_format(longest_ms, longest, sizeof longest));
 }
 
+bool cli_job_is_bounded(const struct cli_job *job)
+{
+    return job->wait_ms != SIMBA_UNSET && job->wait_ms > 0;
+}
+
+/* A store that is down: says so at first, and each time to the service manager, so that the start
+ * of its unit does not time out. */
+static void tell_of_store(const struct cli_job *job, bool first)
+{
+    if (!job->tells_of_store)
+        return;
+    if (first && job->cli->log_level >= SIMBA_LOG_WARN)
+        cli_message("warning: waiting for the store: %s", job->error.text);
+    cli_notify_starting("waiting for the store %s", cli_store_shown());
+}
+
+static int open_when_up(struct cli_job *job, const struct cli_store_found *found, int64_t until_ms)
+{
+    int64_t begun_ms = simba_now_ms();
+    int64_t pause_ms = CLI_JOB_REOPEN_MS;
+    char waited[32];
+    bool down = false;
+    int code = cli_store_open_found(job->cli, found, &job->client, &job->error);
+
+    while (code == SIMBA_EUNAVAILABLE && simba_now_ms() < until_ms) {
+        tell_of_store(job, !down);
+        down = true;
+        poll(NULL, 0, (int)sb_earlier(sb_time_left(until_ms, simba_now_ms()), pause_ms));
+        if (until_ms == SIMBA_INFINITE)
+            pause_ms = sb_earlier(pause_ms * 2, CLI_JOB_REOPEN_MAX_MS);
+        if (simba_now_ms() < until_ms)
+            code = cli_store_open_found(job->cli, found, &job->client, &job->error);
+    }
+    if (code == SIMBA_OK && down && job->tells_of_store && !job->cli->quiet)
+        cli_message("the store is there after %s",
+                    simba_duration_format((simba_now_ms() - begun_ms) / 1000 * 1000, waited,
+                                          sizeof waited));
+    return code;
+}
+
 int cli_job_open(struct cli_job *job, int64_t until_ms)
 {
     struct cli_store_found found;
@@ -131,15 +171,12 @@ int cli_job_open(struct cli_job *job, int64_t until_ms)
     cli_message_start_queue();
     int code = cli_store_find(job->cli, false, &found, &job->error);
     if (code == SIMBA_OK)
-        code = cli_store_open_found(job->cli, &found, &job->client, &job->error);
-    while (code == SIMBA_EUNAVAILABLE && simba_now_ms() < until_ms) {
-        int64_t left_ms = sb_time_left(until_ms, simba_now_ms());
-        poll(NULL, 0, (int)sb_earlier(left_ms, CLI_JOB_REOPEN_MS));
-        if (simba_now_ms() < until_ms)
-            code = cli_store_open_found(job->cli, &found, &job->client, &job->error);
-    }
+        code = open_when_up(job, &found, until_ms);
     cli_store_forget(&found);
-    return code == SIMBA_OK ? choose_grace(job) : code;
+    if (code != SIMBA_OK)
+        return code;
+    atomic_store(&job->opened, true);
+    return choose_grace(job);
 }
 
 /* A --kill-after is cut only where it has to be, and with a message. */

@@ -12,6 +12,8 @@
 
 #include <simba/simba.h>
 
+#include <stdatomic.h>
+
 struct cli_job {
     struct cli *cli;
     const char *mutex;
@@ -23,12 +25,15 @@ struct cli_job {
     int64_t grace_ms;   /* from SIGTERM to SIGKILL; SIMBA_UNSET until cli_job_open chooses it */
     int64_t reserve_ms; /* from SIGKILL to the end of the lease */
     int64_t window_ms;  /* of a lease, from ttl_at to the deadline: in it renewals are tried */
+    int64_t wait_ms; /* lock: for the mutex; others: for the store. SIMBA_UNSET: without a limit */
     int64_t hold_at_least_ms; /* 0: no minimum */
     int64_t hold_at_most_ms;  /* SIMBA_INFINITE: no limit */
     int64_t stop_timeout_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
     bool leave_running;      /* what the command leaves running is not killed */
     bool terminal;           /* the terminal is for the command, where this process has it */
     bool adopts;             /* cli_orphans_adopt has succeeded */
+    bool tells_of_store;     /* cli_job_open says that it waits for the store */
+    atomic_bool opened;      /* by cli_job_open; any thread */
     struct cli_events events;
     simba_client *client;
     struct simba_error error; /* why cli_job_open failed */
@@ -37,7 +42,7 @@ struct cli_job {
 /* The values that hold without options. */
 #define CLI_JOB_INIT(stop_timeout)                                                                 \
     {                                                                                              \
-        .grace_ms = SIMBA_UNSET, .hold_at_most_ms = SIMBA_INFINITE,                                \
+        .grace_ms = SIMBA_UNSET, .wait_ms = SIMBA_UNSET, .hold_at_most_ms = SIMBA_INFINITE,        \
         .stop_timeout_ms = (stop_timeout),                                                         \
     }
 
@@ -51,11 +56,16 @@ extern const struct cli_option cli_job_options[];
  * exit code. */
 int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv);
 
-/* How often cli_job_open tries again. */
+/* Whether the wait has an end, and is one. */
+bool cli_job_is_bounded(const struct cli_job *job);
+
+/* How often cli_job_open tries again; without an end of the wait less and less often. */
 #define CLI_JOB_REOPEN_MS 200
+#define CLI_JOB_REOPEN_MAX_MS 2000
 
 /* Opens the store, and chooses the grace or refuses the one that was given. A store that is down is
- * tried again until `until_ms` (0: not at all). Returns an error of the library. */
+ * tried again until `until_ms` (0: not at all; SIMBA_INFINITE: for ever). Returns an error of the
+ * library. */
 int cli_job_open(struct cli_job *job, int64_t until_ms);
 
 /* Called when a term begins, with the time that its lease has for renewals: cuts grace and reserve

@@ -38,6 +38,7 @@ static const struct cli_option options[] = {
      CLI_DURATION(struct lead, delay_ms)},
     {0, "restart-delay-max", "DURATION", "the longest delay (1m)",
      CLI_DURATION(struct lead, delay_max_ms)},
+    CLI_LEADER_OPTION_WAIT,
     CLI_OPTIONS_END,
 };
 

@@ -29,7 +29,8 @@ struct leader {
     struct cli_job *job;
     const struct cli_plan *plan;
     simba_contender *contender;
-    int code; /* the result of the start */
+    int64_t start_until_ms; /* the wait for the store; 0: none */
+    int code;               /* the result of the start */
     struct cli_progress progress;
     int64_t begun_ms; /* of the last run; SIMBA_UNSET: there was none */
     int term_fd;      /* readable when on_acquired or on_released has come */
@@ -132,7 +133,7 @@ static void start_contender(void *user)
     options.on_released = on_released;
     options.on_notify = on_notify;
     options.user = leader;
-    leader->code = cli_job_open(job, 0);
+    leader->code = cli_job_open(job, leader->start_until_ms);
     if (leader->code == SIMBA_OK)
         leader->code = check_name(job);
     if (leader->code == SIMBA_OK)
@@ -144,19 +145,52 @@ static void start_contender(void *user)
     leader->code = simba_contender_start(leader->contender, &job->error);
 }
 
-/* Nothing is on the store before the contender has started, so a signal can end the program at
- * once. */
+/* `why` NULL: the store has not answered at all. */
+static int report_unreachable(const struct cli_job *job, const char *why)
+{
+    char wait[32];
+
+    cli_message("the store could not be reached in %s%s%s",
+                simba_duration_format(job->wait_ms, wait, sizeof wait), why != NULL ? ": " : "",
+                why != NULL ? why : "");
+    return CLI_EXIT_UNAVAILABLE;
+}
+
+/* An attempt to open the store may take longer than what is left of the wait. */
+static int await_start(const struct cli_job *job, struct cli_background *background)
+{
+    bool bounded = cli_job_is_bounded(job);
+    int64_t limit_ms = bounded ? sb_later(job->wait_ms, CLI_JOB_REOPEN_MS) : SIMBA_INFINITE;
+
+    int ended = cli_background_wait(background, job->events.signals_fd, limit_ms);
+    if (ended == CLI_BACKGROUND_LATE && atomic_load(&job->opened))
+        ended = cli_background_wait(background, job->events.signals_fd, SIMBA_INFINITE);
+    return ended;
+}
+
+/* Waits for the store, as a service that starts before it has to. Nothing is on the store before
+ * the contender has started, so a signal can end the program at once. */
 static int start(struct leader *leader)
 {
+    struct cli_job *job = leader->job;
     struct cli_background background;
 
+    if (cli_job_is_bounded(job))
+        leader->start_until_ms = sb_later(simba_now_ms(), job->wait_ms);
+    else
+        leader->start_until_ms = job->wait_ms == 0 ? 0 : SIMBA_INFINITE;
+    job->tells_of_store = true;
     if (!cli_background_start(&background, start_contender, leader))
         return cli_fail_system("cannot start a thread");
     background.ends = cli_signal_tells_to_end;
-    int ended = cli_background_wait(&background, leader->job->events.signals_fd, SIMBA_INFINITE);
+    int ended = await_start(job, &background);
+    if (ended == CLI_BACKGROUND_LATE)
+        cli_background_leave(report_unreachable(job, NULL));
     if (ended != CLI_BACKGROUND_DONE)
         cli_background_leave(cli_signal_exit_code(ended));
-    return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&leader->job->error);
+    if (leader->code == SIMBA_EUNAVAILABLE && cli_job_is_bounded(job))
+        return report_unreachable(job, job->error.text);
+    return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&job->error);
 }
 
 /* ---- A term ---------------------------------------------------------------------------------- */

@@ -31,7 +31,6 @@
 static struct lock {
     struct cli_job job;
     bool try_once;
-    int64_t wait_ms; /* SIMBA_UNSET: without a limit */
     int contended_code;
     int64_t started_ms;
     int64_t acquired_ms;
@@ -48,7 +47,6 @@ static struct lock {
     bool gone; /* the release found that the lease was lost; read when that has ended */
 } this_lock = {
     .job = CLI_JOB_INIT(SIMBA_INFINITE),
-    .wait_ms = SIMBA_UNSET,
     .contended_code = CLI_EXIT_CONTENDED,
     .decided = ATOMIC_FLAG_INIT,
 };
@@ -57,7 +55,7 @@ static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "give up at once if another contender holds the mutex",
      CLI_FLAG(struct lock, try_once)},
     {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
-     CLI_DURATION(struct lock, wait_ms)},
+     CLI_DURATION(struct cli_job, wait_ms)},
     {'E', "contended-code", "CODE", "exit code if another contender holds the mutex, 0 to 255 (75)",
      CLI_NUMBER(struct lock, contended_code, 0, 255)},
     {0, "hold-at-least", "DURATION", "keep the mutex for that time, also after COMMAND ended",
@@ -71,11 +69,6 @@ static const struct cli_option options[] = {
 
 /* ---- The waiting thread ---------------------------------------------------------------------- */
 
-static bool is_bounded(const struct lock *lock)
-{
-    return lock->wait_ms != SIMBA_UNSET && lock->wait_ms > 0;
-}
-
 static void on_lost(void *user)
 {
     eventfd_write(((struct lock *)user)->lost_fd, 1);
@@ -87,7 +80,8 @@ static int open_and_acquire(struct lock *lock)
     struct cli_job *job = &lock->job;
     struct simba_locker_options wanted = SIMBA_LOCKER_OPTIONS_INIT;
     simba_locker *locker = NULL;
-    int64_t until_ms = is_bounded(lock) ? sb_later(lock->started_ms, lock->wait_ms) : 0;
+    bool bounded = cli_job_is_bounded(job);
+    int64_t until_ms = bounded ? sb_later(lock->started_ms, job->wait_ms) : 0;
 
     int code = cli_job_open(job, until_ms);
     if (code != SIMBA_OK)
@@ -96,7 +90,7 @@ static int open_and_acquire(struct lock *lock)
     wanted.id = job->id;
     wanted.on_lost = on_lost;
     wanted.user = lock;
-    wanted.fail_fast = !is_bounded(lock);
+    wanted.fail_fast = !bounded;
     wanted.fail_fast_unknown = cli_store_is_file();
     code = simba_locker_create(job->client, &wanted, &locker, &job->error);
     if (code != SIMBA_OK)
@@ -106,7 +100,7 @@ static int open_and_acquire(struct lock *lock)
         return SIMBA_ECANCELED;
     if (lock->try_once)
         return simba_locker_try_acquire(locker, &job->error);
-    if (lock->wait_ms == SIMBA_UNSET)
+    if (lock->job.wait_ms == SIMBA_UNSET)
         return simba_locker_acquire(locker, &job->error);
     return simba_locker_acquire_timeout(locker, sb_time_left(until_ms, simba_now_ms()),
                                         &job->error);
@@ -175,9 +169,9 @@ static int64_t wait_end_ms(const struct lock *lock)
 {
     bool opened = atomic_load(&lock->locker) != NULL;
 
-    if (!is_bounded(lock))
+    if (!cli_job_is_bounded(&lock->job))
         return SIMBA_INFINITE;
-    return sb_later(sb_later(lock->started_ms, lock->wait_ms),
+    return sb_later(sb_later(lock->started_ms, lock->job.wait_ms),
                     opened ? CLI_PATIENCE_MS : CLI_JOB_REOPEN_MS);
 }
 
@@ -186,9 +180,9 @@ static void report_not_acquired(const struct lock *lock, const char *why)
 {
     char wait[32];
 
-    if (is_bounded(lock))
+    if (cli_job_is_bounded(&lock->job))
         cli_message("'%s' was not acquired in %s: %s", lock->job.mutex,
-                    simba_duration_format(lock->wait_ms, wait, sizeof wait), why);
+                    simba_duration_format(lock->job.wait_ms, wait, sizeof wait), why);
     else
         cli_message("'%s' was not acquired: %s", lock->job.mutex, why);
 }
@@ -237,7 +231,7 @@ static int report_contended(const struct lock *lock)
     struct simba_error error;
     char owned[CLI_PROGRESS_OWNER_MAX];
 
-    if (is_bounded(lock) && !store_answers(lock, &error))
+    if (cli_job_is_bounded(&lock->job) && !store_answers(lock, &error))
         return report_unreachable(lock, error.text);
     if (!wanted || lock->job.cli->quiet)
         return lock->contended_code;
@@ -292,9 +286,9 @@ static int conclude(const struct lock *lock)
         return CLI_CONTINUE;
     if (group == SIMBA_GROUP_CONTENDED)
         return report_contended(lock);
-    if (lock->code == SIMBA_EUNAVAILABLE && is_bounded(lock))
+    if (lock->code == SIMBA_EUNAVAILABLE && cli_job_is_bounded(&lock->job))
         return report_unreachable(lock, reason_of(lock));
-    if (!is_bounded(lock) || atomic_load(&lock->locker) == NULL ||
+    if (!cli_job_is_bounded(&lock->job) || atomic_load(&lock->locker) == NULL ||
         (lock->code != SIMBA_ESTORE && lock->code != SIMBA_EUNKNOWN))
         return cli_fail(&lock->job.error);
     /* The store was reached, and failed until the end of the wait: a full disk, say. */
@@ -414,9 +408,9 @@ static int run(struct cli *cli, int argc, char **argv)
 
     (void)argc;
     lock->started_ms = simba_now_ms();
-    if (lock->try_once && lock->wait_ms != SIMBA_UNSET)
+    if (lock->try_once && lock->job.wait_ms != SIMBA_UNSET)
         return cli_usage_error(cli, "--no-wait and --wait exclude each other");
-    lock->try_once = lock->try_once || lock->wait_ms == 0;
+    lock->try_once = lock->try_once || lock->job.wait_ms == 0;
     lock->job.terminal = true;
     int status = cli_job_prepare(&lock->job, cli, argv);
     return status == CLI_CONTINUE ? run_lock(lock) : status;

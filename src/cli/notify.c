@@ -73,19 +73,34 @@ int64_t cli_notify_retry(void)
 /* ---- The rest -------------------------------------------------------------------------------- */
 
 /* A line break in a name would begin another variable. */
-void cli_notify_status(const char *format, ...)
+static void send_status(const char *before, const char *format, va_list arguments)
 {
     char sentence[MESSAGE_MAX / 2];
     char safe[MESSAGE_MAX / 2];
     char message[MESSAGE_MAX];
+
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    cli_text_printable(sentence, safe, sizeof safe);
+    snprintf(message, sizeof message, "%sSTATUS=%s\n", before, safe);
+    send_message(message);
+}
+
+void cli_notify_status(const char *format, ...)
+{
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    send_status("", format, arguments);
     va_end(arguments);
-    cli_text_printable(sentence, safe, sizeof safe);
-    snprintf(message, sizeof message, "STATUS=%s\n", safe);
-    send_message(message);
+}
+
+void cli_notify_starting(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    send_status("EXTEND_TIMEOUT_USEC=30000000\n", format, arguments);
+    va_end(arguments);
 }
 
 void cli_notify_stopping(void)

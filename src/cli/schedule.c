@@ -46,6 +46,7 @@ static const struct cli_option options[] = {
      CLI_DURATION(struct schedule, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop a run after that time",
      CLI_INTERVAL(struct schedule, job.hold_at_most_ms)},
+    CLI_LEADER_OPTION_WAIT,
     CLI_OPTIONS_END,
 };
 

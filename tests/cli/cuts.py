@@ -101,9 +101,9 @@ class MariadbCut(SqlCut):
 class Relay:
     """A way to a server that can be blocked, and that knows when the server last heard something."""
 
-    def __init__(self, server_port):
+    def __init__(self, server_port, port=None):
         self.server_port = server_port
-        self.port = free_port()
+        self.port = port or free_port()
         self.listener = socket.create_server(("127.0.0.1", self.port))
         self.to_server = {}  # the other end of each connection, in both directions
         self.clients = set()

@@ -267,7 +267,7 @@ def failures_have_exit_codes_of_their_own():
     equal(run("lead", "--restart", "sometimes", "m", "--", "true").code, 64)
     equal(run("lead", "--restart-delay", "-1s", "m", "--", "true").code, 64)
     equal(run("lead", "-k", "10s", "m", "--", "true").code, 78)
-    equal(run("-u", "redis://127.0.0.1:1", "lead", "m", "--", "true").code, 69)
+    equal(run("-u", "redis://127.0.0.1:1", "lead", "-w", "0s", "m", "--", "true").code, 69)
     equal(run("lead", "", "--", "true").code, 78)
     equal(run("lead", "--help").code, 0)
 

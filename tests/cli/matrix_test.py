@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import stores
+from cuts import Relay
 from program import (LEASE, PATIENCE, PROGRAM, Simba, case, contains, equal, is_alive, lines, main, now, number,
                      read, run, true, wait_until, write)
 
@@ -227,10 +228,27 @@ def a_store_that_stands_still_is_70_and_the_command_is_dead():
 
 def a_server_that_is_not_there_is_69():
     address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
-    verbs = (["lock", "m"], ["lock", "-w", "300ms", "-E", "0", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"])
+    verbs = (["lock", "m"], ["lock", "-w", "300ms", "-E", "0", "m"], ["lead", "-w", "0s", "m"],
+             ["schedule", "-w", "300ms", "--every", "1s", "m"])
     programs = [Simba("-u", address, *verb, "--", "true") for verb in verbs]
     for program in programs:
         equal(program.wait(), 69)
+
+
+def a_leader_waits_for_a_store_that_is_down_at_its_start():
+    port = stores.free_port()
+    address = Running.store.url.replace(str(Running.store.port), str(port))
+    programs = [Simba("-u", address, *verb, "--", "sh", "-c", "echo ran >>log; exec sleep 100")
+                for verb in (["lead", "a"], ["schedule", "-w", "1m", "--every", "1h", "b"])]
+    for program in programs:
+        wait_until(lambda: "waiting for the store: " in program.said(), "it says so")
+    true(not os.path.exists("log"), "it ran without a store")
+    relay = Relay(Running.store.port, port)
+    wait_until(lambda: len(lines("log")) == 2, "both run")
+    for program in programs:
+        equal(program.end(), 0)
+        contains(program.said(), "the store is there after ")
+    relay.stop()
 
 
 def credentials_that_are_refused_are_77():
@@ -248,6 +266,7 @@ def credentials_that_are_refused_are_77():
 if STORE is not stores.Sqlite:
     use_store(a_store_that_stands_still_is_70_and_the_command_is_dead)
     use_store(a_server_that_is_not_there_is_69)
+    use_store(a_leader_waits_for_a_store_that_is_down_at_its_start)
     use_store(credentials_that_are_refused_are_77)
 
 

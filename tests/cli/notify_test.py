@@ -197,6 +197,40 @@ def lead_is_ready_when_it_stands_by_and_tells_who_leads():
 
 
 @case
+def a_leader_is_ready_when_the_store_is_there_and_its_start_does_not_time_out():
+    manager = Manager()
+    address = f"sqlite:{os.getcwd()}/later/store.db"
+    program = Simba("-u", address, "lead", "m", "--", "sleep", "100", env=manager.environment)
+    for _ in range(3):
+        equal(manager.next(), {"EXTEND_TIMEOUT_USEC": "30000000", "STATUS": "waiting for the store " + address})
+    contains(program.said(), "simba: warning: waiting for the store: ")
+    os.mkdir("later")
+    seen = manager.until("READY")
+    true(all("STATUS" in message for message in seen[:-1]), f"{seen}")
+    manager.until("STATUS", "leading 'm', fence ")
+    equal(program.end(), 0)
+    equal(program.said().count("waiting for the store"), 1)
+    manager.close()
+
+
+@case
+def a_leader_that_waits_for_its_store_ends_when_it_is_told_to_or_its_wait_ends():
+    address = f"sqlite:{os.getcwd()}/later/store.db"
+    for verb in (["lead"], ["schedule", "--every", "1h"]):
+        program = Simba("-u", address, *verb, "m", "--", "true")
+        wait_until(lambda: "waiting for the store" in program.said())
+        equal(program.end(), 0)
+        program = run("-u", address, *verb, "-w", "300ms", "m", "--", "true")
+        equal(program.code, 69)
+        contains(program.said(), "simba: the store could not be reached in 300ms: ")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begin = now()
+        program = run("-u", f"redis://127.0.0.1:{silent.getsockname()[1]}", "lead", "-w", "300ms", "m", "--", "true")
+        equal((program.code, program.said()), (69, "simba: the store could not be reached in 300ms\n"))
+        true(now() - begin < 4, "it waits for the store to answer")
+
+
+@case
 def schedule_tells_of_its_runs_and_of_what_it_still_holds():
     manager = Manager()
     program = Simba("schedule", "m", "--every", "1h", "--hold-at-least", "1h", "--", "true",
