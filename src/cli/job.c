@@ -78,6 +78,63 @@ static int choose_id(struct cli_job *job)
     return simba_id_validate(job->id, &job->error);
 }
 
+/* ---- The simbas whose commands this one runs in ---------------------------------------------- */
+
+/* Their ids, with what no id holds around each: "@@0:17@192.0.2.1~abcdef@@web~qwertz@@". */
+#define OUTER_MAX 4096 /* of those that do not fit only the innermost is kept */
+
+/* For the commands of this simba as well. */
+static bool remember_outer(void)
+{
+    const char *innermost = getenv("SIMBA_CONTENDER_ID");
+    const char *outer = getenv("SIMBA_OUTER_IDS");
+    char all[OUTER_MAX];
+
+    if (innermost == NULL)
+        return outer == NULL || unsetenv("SIMBA_OUTER_IDS") == 0;
+    int length = snprintf(all, sizeof all, "%s%s@@", outer != NULL ? outer : "@@", innermost);
+    if (length >= OUTER_MAX)
+        snprintf(all, sizeof all, "@@%s@@", innermost);
+    return setenv("SIMBA_OUTER_IDS", all, 1) == 0;
+}
+
+bool cli_job_is_nested(void)
+{
+    return getenv("SIMBA_OUTER_IDS") != NULL;
+}
+
+static bool is_outer(const char *id)
+{
+    const char *outer = getenv("SIMBA_OUTER_IDS");
+    char delimited[SIMBA_ID_MAX + 5];
+
+    snprintf(delimited, sizeof delimited, "@@%s@@", id);
+    return outer != NULL && strstr(outer, delimited) != NULL;
+}
+
+int cli_job_check(struct cli_job *job)
+{
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error;
+    size_t count = 0;
+
+    int code = simba_client_status(job->client, job->mutex, CLI_PATIENCE_MS, &list, &count, &error);
+    const struct simba_owner *owner = code == SIMBA_OK && count > 0 ? &list->owner : NULL;
+    if (simba_error_group(code) == SIMBA_GROUP_CONFIG)
+        job->error = error;
+    else if (owner != NULL && simba_owner_has_owner(owner, simba_now_ms()) && is_outer(owner->id))
+        code = sb_error_set(&job->error, SIMBA_EMISUSE,
+                            "'%s' is held by %s, whose command runs this simba: it would wait for "
+                            "itself for ever",
+                            job->mutex, owner->id);
+    else
+        code = SIMBA_OK;
+    simba_free(list);
+    return code;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
 int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
 {
     /* One arena for all threads of the library, which allocate little; the kernel gives the memory
@@ -91,6 +148,8 @@ int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
         return cli_usage_error(cli, "--hold-at-least is longer than --hold-at-most");
     if (choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
+    if (!remember_outer())
+        return cli_fail_system("the environment");
     job->adopts = cli_orphans_adopt();
     job->events.reaps = job->adopts;
     return CLI_CONTINUE;
@@ -276,12 +335,9 @@ int64_t cli_progress_next_ms(const struct cli_progress *progress)
 
 void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
 {
-    const char *around = getenv("SIMBA_CONTENDER_ID");
     char left[32];
     int64_t left_ms = owner->transition_at_ms;
-    /* A command that waits for the simba that runs it waits for ever. */
-    const char *relation =
-        around != NULL && strcmp(around, owner->id) == 0 ? " (under which this runs)" : "";
+    const char *relation = is_outer(owner->id) ? " (under which this runs)" : "";
 
     if (left_ms != SIMBA_INFINITE)
         left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;

@@ -68,6 +68,14 @@ bool cli_job_is_bounded(const struct cli_job *job);
  * library. */
 int cli_job_open(struct cli_job *job, int64_t until_ms);
 
+/* Asks the open store for the owner. Refuses a name that the store does not accept, and a mutex
+ * whose owner runs this program (SIMBA_EMISUSE): both would be tried for ever. What else is wrong
+ * with the store may pass: SIMBA_OK. */
+int cli_job_check(struct cli_job *job);
+
+/* Whether this program runs in the command of a simba, however deep. */
+bool cli_job_is_nested(void);
+
 /* Called when a term begins, with the time that its lease has for renewals: cuts grace and reserve
  * where that is shorter than what was asked for, as with sessions of ZooKeeper. */
 void cli_job_fit(struct cli_job *job, int64_t window_ms);

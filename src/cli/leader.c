@@ -104,22 +104,6 @@ static bool update_term(struct leader *leader)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-/* A name that the store does not accept would be tried for ever. Other errors of a store may
- * pass. */
-static int check_name(struct cli_job *job)
-{
-    struct simba_mutex_status *list = NULL;
-    struct simba_error error;
-    size_t count;
-
-    int code = simba_client_status(job->client, job->mutex, CLI_PATIENCE_MS, &list, &count, &error);
-    simba_free(list);
-    if (simba_error_group(code) != SIMBA_GROUP_CONFIG)
-        return SIMBA_OK;
-    job->error = error;
-    return code;
-}
-
 /* On a thread of its own. */
 static void start_contender(void *user)
 {
@@ -135,7 +119,7 @@ static void start_contender(void *user)
     options.user = leader;
     leader->code = cli_job_open(job, leader->start_until_ms);
     if (leader->code == SIMBA_OK)
-        leader->code = check_name(job);
+        leader->code = cli_job_check(job);
     if (leader->code == SIMBA_OK)
         leader->code =
             simba_contender_create(job->client, &options, &leader->contender, &job->error);

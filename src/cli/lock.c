@@ -84,6 +84,8 @@ static int open_and_acquire(struct lock *lock)
     int64_t until_ms = bounded ? sb_later(lock->started_ms, job->wait_ms) : 0;
 
     int code = cli_job_open(job, until_ms);
+    if (code == SIMBA_OK && !lock->try_once && cli_job_is_nested())
+        code = cli_job_check(job);
     if (code != SIMBA_OK)
         return code;
     wanted.mutex = job->mutex;

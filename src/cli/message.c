@@ -299,6 +299,8 @@ int cli_exit_code(int code)
 {
     if (code == SIMBA_ENOTFOUND) /* the store is missing: it does not help to try later */
         return CLI_EXIT_UNAVAILABLE;
+    if (code == SIMBA_EMISUSE) /* the program itself sets it, for what the user asked for */
+        return CLI_EXIT_USAGE;
     switch (simba_error_group(code)) {
     case SIMBA_GROUP_NONE:
         return CLI_EXIT_OK;

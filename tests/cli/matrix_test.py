@@ -104,6 +104,15 @@ def a_mutex_that_is_held_is_75_and_its_owner_is_named():
 
 
 @use_store
+def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
+    for inner in (["lock", "m"], ["lead", "m"]):
+        program = run(*LONG, "lock", "m", "--", PROGRAM, *inner, "--", "touch", "ran")
+        equal(program.code, 64)
+        contains(program.said(), "it would wait for itself for ever")
+    true(not os.path.exists("ran"), "it ran")
+
+
+@use_store
 def every_signal_that_can_be_caught_reaches_the_command():
     write("listener.py", LISTENER)
     program = Simba(*LONG, "lock", "m", "--", sys.executable, "listener.py",

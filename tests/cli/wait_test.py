@@ -234,13 +234,26 @@ if shutil.which("redis-server") is not None:
     case(a_store_that_dies_during_a_wait_is_blamed_and_not_the_owner)
 
 @case
-def who_waits_for_the_command_that_runs_it_is_told():
-    outer = Simba("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-w", "1500ms", "m", "--", "true")
-    wait_until(lambda: "waiting for 'm', 1st in line, held by outer (under which this runs)" in outer.said(), "it is told")
-    equal(outer.wait(), 75)
-    contains(outer.said(), "simba: 'm' was not acquired in 1s500ms: held by outer (under which this runs)")
-    inner = run("--exact-id", "outer", "lock", "m", "--", PROGRAM, "lock", "-n", "other", "--", "true")
-    equal((inner.code, inner.said()), (0, ""))
+def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
+    said = "simba: 'm' is held by outer, whose command runs this simba: it would wait for itself for ever\n"
+    outer = ["-q", "--exact-id", "outer", "lock", "m", "--"]
+    between = [PROGRAM, "lock", "other", "--", "env", "-u", "SIMBA_MUTEX"]
+    for inner in (["lock", "m"], ["lock", "-w", "1m", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"]):
+        for way in ([], between, between + [PROGRAM, "-q", "lead", "--restart", "never", "third", "--"]):
+            program = run(*outer, *way, PROGRAM, *inner, "--", "touch", "ran")
+            equal((program.code, program.said()), (64, said))
+    true(not os.path.exists("ran"), "it ran")
+
+
+@case
+def a_command_may_ask_for_other_mutexes_and_for_its_own_without_waiting_or_on_another_store():
+    outer = ["--exact-id", "outer", "lock", "m", "--", PROGRAM]
+    for inner in (["lock", "other"], ["lock", "-n", "other"], ["-u", url("another.db"), "lock", "m"]):
+        program = run(*outer, *inner, "--", "true")
+        equal((program.code, program.said()), (0, ""))
+    program = run(*outer, "lock", "-n", "m", "--", "true")
+    equal(program.code, 75)
+    contains(program.said(), "simba: 'm' was not acquired: held by outer (under which this runs)")
 
 
 if __name__ == "__main__":

@@ -400,9 +400,8 @@ static void yield_connection(struct sb_sql_worker *w)
 static void leave_to_thread(struct sb_sql_worker *w)
 {
     const struct sb_sql_job *job = &w->batch.jobs[0];
-    struct sb_sql_queue_entry entry = {.request = job->request,
-                                       .deadline_ms = job->deadline_ms,
-                                       .attempts = job->blocked ? 1 : 0};
+    struct sb_sql_queue_entry entry = {
+        .request = job->request, .deadline_ms = job->deadline_ms, .attempts = job->blocked ? 1 : 0};
     struct simba_error error;
     bool kept;
 
