@@ -314,6 +314,31 @@ static void a_waiter_that_joins_while_a_release_commits_wins(void **state)
     assert_int_equal(rows_of("commit"), 0);
 }
 
+/* The release is committed by then, so its failure is nobody's; but the connection is of no more
+ * use. */
+static void a_release_that_cannot_wake_in_time_does_not_concern_the_next_request(void **state)
+{
+    struct host hasty;
+    struct call held;
+
+    (void)state;
+    assert_int_equal(host_open(&hasty, server_url(&server, dialect_admin, "timeout=300ms")),
+                     SIMBA_OK);
+    held = wins(&hasty, "late", "a");
+    waits(&two, "late", "b", "a");
+    server_sql(&server, "CREATE FUNCTION slow_wake() RETURNS trigger LANGUAGE plpgsql AS $$"
+                        " BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$;"
+                        "CREATE TRIGGER slow_wake BEFORE UPDATE ON simba_waiter FOR EACH ROW"
+                        " EXECUTE FUNCTION slow_wake()");
+    gives_back(&hasty, &held);
+    held = wins(&hasty, "next", "a");
+    gives_back(&hasty, &held);
+    server_sql(&server, "DROP FUNCTION slow_wake CASCADE");
+    held = wins(&two, "late", "b");
+    gives_back(&two, &held);
+    assert_true(host_close(&hasty));
+}
+
 /* ---- The other library ----------------------------------------------------------------------- */
 
 #define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -526,6 +551,7 @@ int main(void)
         ON_CLIENTS(a_dead_client_is_passed_over_once),
         ON_CLIENTS(a_release_sees_a_waiter_that_joins_while_it_runs),
         ON_CLIENTS(a_waiter_that_joins_while_a_release_commits_wins),
+        ON_CLIENTS(a_release_that_cannot_wake_in_time_does_not_concern_the_next_request),
         ON_CLIENTS(statements_of_the_other_library_share_the_mutex),
         ON_CLIENTS(without_the_table_everybody_is_woken_and_one_line_says_so),
         ON_CLIENTS(an_observer_is_told_of_a_release),

@@ -18,7 +18,8 @@ struct sb_postgres_connection {
     int64_t deadline_ms;      /* for answers */
     int64_t careful_until_ms; /* rows that are locked are passed over until then */
     bool prepared;
-    bool limited; /* the session waits for no lock without an end: no request has to say so */
+    bool given_up; /* answers may be on their way that nobody waits for: nothing is sent any more */
+    bool limited;  /* the session waits for no lock without an end: no request has to say so */
 
     char *search_path; /* the user's own, on which the table is looked for; NULL: not known yet */
     char table[SB_POSTGRES_TABLE_MAX]; /* with its schema; empty: not known yet */

@@ -66,6 +66,8 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *e, struct sb_postgre
             return sb_postgres_fail_lost(c, false, why_lost(e), failure);
     if (PQstatus(c->pg) != CONNECTION_OK)
         return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
+    if (c->given_up)
+        return sb_postgres_fail_lost(c, false, "the connection was given up", failure);
     if (c->distrusted)
         return sb_postgres_fail_lost(c, false, "the table is another user's", failure);
     return SIMBA_OK;
@@ -220,6 +222,14 @@ static bool receive_some(struct sb_postgres_exchange *e, struct sb_sql_failure *
     return true;
 }
 
+/* Whatever becomes of the failure: what still comes is not the answer to the next exchange. */
+static int give_up(const struct sb_postgres_exchange *e, const char *why,
+                   struct sb_sql_failure *failure)
+{
+    e->connection->given_up = true;
+    return sb_postgres_fail_lost(e->connection, e->writes, why, failure);
+}
+
 /* Nothing is believed before the synchronisation point has come back: until then nothing has been
  * committed. The server may want to be read from before it reads on. */
 static int proceed(struct sb_postgres_exchange *e, short *ret_wants, struct sb_sql_failure *failure)
@@ -229,7 +239,7 @@ static int proceed(struct sb_postgres_exchange *e, short *ret_wants, struct sb_s
 
     *ret_wants = 0;
     if (unsent < 0 || !receive_some(e, failure))
-        return sb_postgres_fail_lost(e->connection, e->writes, why_lost(e), failure);
+        return give_up(e, why_lost(e), failure);
     if (!e->synced) {
         *ret_wants = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
         return SIMBA_OK;
@@ -248,19 +258,20 @@ int sb_postgres_exchange_end(struct sb_postgres_exchange *e, struct sb_sql_failu
     int code;
 
     /* without the synchronisation point nothing of what was sent can be committed */
-    if (e->broken || PQpipelineSync(c->pg) == 0)
-        return sb_postgres_fail_lost(c, false, "the connection is broken", failure);
+    if (e->broken || PQpipelineSync(c->pg) == 0) {
+        e->writes = false;
+        return give_up(e, "the connection is broken", failure);
+    }
     expect_next(e);
     code = proceed(e, &wants, failure);
     while (wants != 0) {
         if (sb_sql_wait(&c->base, PQsocket(c->pg), wants, c->deadline_ms) == 0) {
             if (c->limited)
                 atomic_store(&c->settings->doubted, true);
-            return sb_postgres_fail_lost(c, e->writes, "the server did not answer in time",
-                                         failure);
+            return give_up(e, "the server did not answer in time", failure);
         }
         if (!consume(e))
-            return sb_postgres_fail_lost(c, e->writes, why_lost(e), failure);
+            return give_up(e, why_lost(e), failure);
         code = proceed(e, &wants, failure);
     }
     SB_CHECK(code != SIMBA_OK || (e->synced && !e->failed),
