@@ -165,16 +165,22 @@ static int ask_row(struct postgres *raw, const char *sql, int columns, PGresult 
 static int find_table(struct postgres *raw, struct simba_error *error)
 {
     static const char find[] =
-        "SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.set_config('search_path', '', false)"
+        "SELECT pg_catalog.quote_ident(n.nspname),"
+        " coalesce(pg_catalog.has_table_privilege(pg_catalog.to_regclass(pg_catalog.quote_ident("
+        "n.nspname) OPERATOR(pg_catalog.||) '.simba_waiter'), 'DELETE'), false),"
+        " pg_catalog.set_config('search_path', '', false)"
         " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
         " ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
         " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('simba_mutex')";
     PGresult *result = NULL;
-    int code = ask_row(raw, find, 2, &result, error);
+    int code = ask_row(raw, find, 3, &result, error);
 
     if (code != SIMBA_OK)
         return code;
     snprintf(raw->sql.table, sizeof raw->sql.table, "%s.simba_mutex", PQgetvalue(result, 0, 0));
+    if (PQgetvalue(result, 0, 1)[0] == 't')
+        snprintf(raw->sql.waiters, sizeof raw->sql.waiters, "%s.simba_waiter",
+                 PQgetvalue(result, 0, 0));
     PQclear(result);
     return SIMBA_OK;
 }

@@ -90,11 +90,20 @@ int bench_sql_renew(void *raw, int count, struct simba_error *error)
     return code == SIMBA_OK ? sql->execute(raw, "COMMIT", error) : code;
 }
 
+static int forget_in(const struct bench_sql *sql, const char *table, struct simba_error *error)
+{
+    char text[BENCH_SQL_MAX];
+
+    if (table[0] == '\0')
+        return SIMBA_OK;
+    snprintf(text, sizeof text, "DELETE FROM %s WHERE mutex LIKE '%s%%'", table, sql->prefix);
+    return sql->execute((void *)(uintptr_t)sql, text, error);
+}
+
 int bench_sql_forget(void *raw, struct simba_error *error)
 {
     const struct bench_sql *sql = raw;
-    char text[BENCH_SQL_MAX];
+    int code = forget_in(sql, sql->waiters, error);
 
-    snprintf(text, sizeof text, "DELETE FROM %s WHERE mutex LIKE '%s%%'", sql->table, sql->prefix);
-    return sql->execute(raw, text, error);
+    return code == SIMBA_OK ? forget_in(sql, sql->table, error) : code;
 }

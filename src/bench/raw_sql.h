@@ -24,6 +24,7 @@ struct bench_sql {
     const char *begin;                                   /* a transaction that writes */
     const char *unless_there;                            /* behind an INSERT */
     char table[BENCH_SQL_TABLE_MAX];                     /* as statements name it */
+    char waiters[BENCH_SQL_TABLE_MAX];                   /* the same; empty: there is none */
     char prefix[BENCH_SQL_NAME_MAX];
     char raw_mutex[BENCH_SQL_NAME_MAX];
     char hand_mutex[BENCH_SQL_NAME_MAX];

@@ -80,6 +80,7 @@ static int open_raw(simba_url *url, const char *prefix, void **ret_raw, struct s
                                   .begin = "BEGIN IMMEDIATE",
                                   .unless_there = " ON CONFLICT DO NOTHING"};
     bench_sql_set_names(&raw->sql, prefix);
+    snprintf(raw->sql.waiters, sizeof raw->sql.waiters, "simba_waiter");
     int code = sqlite3_open_v2(simba_url_path(url), &raw->db, SQLITE_OPEN_READWRITE, NULL);
     code = code == SQLITE_OK ? prepare_file(raw, url, error) : fail(raw, error);
     if (code != SIMBA_OK)

@@ -38,7 +38,7 @@ NUMBERS = {
 def names_left():
     store = sqlite3.connect("store.db", timeout=30)
     try:
-        return [name for (name,) in store.execute("SELECT mutex FROM simba_mutex")]
+        return [name for (name,) in store.execute("SELECT mutex FROM simba_mutex UNION SELECT mutex FROM simba_waiter")]
     finally:
         store.close()
 

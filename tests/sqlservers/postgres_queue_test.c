@@ -45,6 +45,30 @@ static struct call wins(struct host *host, const char *mutex, const char *id)
     return call;
 }
 
+struct attempt {
+    struct host *host;
+    const char *mutex;
+    const char *id;
+    struct call call;
+};
+
+static bool has_won(void *user)
+{
+    struct attempt *attempt = user;
+
+    attempt->call = acquire(attempt->host, attempt->mutex, attempt->id);
+    return strcmp(attempt->call.owner, attempt->id) == 0;
+}
+
+/* When the reservation for another is over. */
+static struct call wins_at_last(struct host *host, const char *mutex, const char *id)
+{
+    struct attempt attempt = {.host = host, .mutex = mutex, .id = id};
+
+    assert_true(test_wait(has_won, &attempt));
+    return attempt.call;
+}
+
 static void gives_back(struct host *host, const struct call *held)
 {
     struct call call = host_reserve(host, SIMBA_OP_RELEASE, held->request.mutex, held->request.id,
@@ -173,8 +197,7 @@ static void a_waiter_that_hangs_costs_one_reservation_once(void **state)
     waits(&three, "hang", "c", "a");
     gives_back(&one, &held);
     assert_string_equal(acquire(&three, "hang", "c").owner, "");
-    test_pause_ms(RESERVE_MS + 20);
-    held = wins(&three, "hang", "c");
+    held = wins_at_last(&three, "hang", "c");
     waits(&one, "hang", "a", "c");
     gives_back(&three, &held);
     call = acquire(&two, "hang", "b"); /* it has lost its place */
@@ -217,13 +240,33 @@ static void a_dead_client_is_passed_over_once(void **state)
     waits(&two, "dead", "b", "a");
     gives_back(&one, &held);
     assert_string_equal(acquire(&two, "dead", "b").owner, "");
-    test_pause_ms(RESERVE_MS + 20);
-    held = wins(&two, "dead", "b");
+    held = wins_at_last(&two, "dead", "b");
     waits(&one, "dead", "a", "b");
     gives_back(&two, &held);
     held = wins(&one, "dead", "a"); /* at once */
     gives_back(&one, &held);
     assert_int_equal(rows_of("dead"), 0);
+}
+
+/* Also where nobody waits any more. */
+static void the_row_of_a_dead_client_is_deleted(void **state)
+{
+    struct call held = wins(&one, "row", "a");
+    struct host gone;
+
+    (void)state;
+    assert_int_equal(host_open(&gone, server.url), SIMBA_OK);
+    waits(&gone, "row", "g", "a");
+    gone.ops->listen(gone.backend, "row", NULL, true);
+    assert_string_equal(host_do(&gone, SIMBA_OP_READ, "row", NULL, 0).owner, "a");
+    assert_true(host_close(&gone));
+    assert_int_equal(rows_of("row"), 2);
+    server_sql(&server, "UPDATE simba_waiter SET reserved_until = -1 WHERE mutex = 'row'"
+                        " AND reserved_until < 0"); /* two minutes have passed */
+    gives_back(&one, &held);
+    held = wins_at_last(&two, "row", "b");
+    gives_back(&two, &held);
+    assert_int_equal(rows_of("row"), 0);
 }
 
 /* ---- At the same instant --------------------------------------------------------------------- */
@@ -416,6 +459,45 @@ static void without_the_table_everybody_is_woken_and_one_line_says_so(void **sta
     assert_true(host_close(&old));
 }
 
+/* ---- Without the index ----------------------------------------------------------------------- */
+
+static const char count_indexes[] =
+    "SELECT count(*) FROM pg_indexes WHERE indexname = 'simba_waiter_order'";
+
+static void a_table_without_its_index_gets_one(void **state)
+{
+    struct host host;
+
+    (void)state;
+    server_sql(&server, "DROP INDEX simba_waiter_order");
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    assert_int_equal(server_number(&server, count_indexes), 1);
+    assert_int_equal(host.log_count, 0);
+    assert_true(host_close(&host));
+}
+
+static void a_user_that_may_not_create_the_index_is_told_once(void **state)
+{
+    struct host host;
+    struct call held;
+
+    (void)state;
+    server_sql(&server, "%s", dialect_grant_use);
+    server_sql(&server, "DROP INDEX simba_waiter_order");
+    assert_int_equal(host_open(&host, server_url(&server, "plain:secret", "")), SIMBA_OK);
+    assert_int_equal(host.log_count, 1);
+    assert_non_null(strstr(host.log, "has no index simba_waiter_order"));
+    dialect_kill_clients(&server);
+    assert_true(test_wait(is_back, &host)); /* over a new connection, without a second line */
+    assert_null(strstr(host.log, "has no index"));
+    held = wins(&host, "back", "a");
+    gives_back(&host, &held);
+    assert_true(host_close(&host));
+    server_sql(&server, "%s", dialect_revoke_use);
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK); /* which creates it */
+    assert_true(host_close(&host));
+}
+
 /* ---- Observers ------------------------------------------------------------------------------- */
 
 static void an_observer_is_told_of_a_release(void **state)
@@ -549,11 +631,14 @@ int main(void)
         ON_CLIENTS(a_waiter_that_hangs_costs_one_reservation_once),
         ON_CLIENTS(a_waiter_that_leaves_passes_it_on),
         ON_CLIENTS(a_dead_client_is_passed_over_once),
+        ON_CLIENTS(the_row_of_a_dead_client_is_deleted),
         ON_CLIENTS(a_release_sees_a_waiter_that_joins_while_it_runs),
         ON_CLIENTS(a_waiter_that_joins_while_a_release_commits_wins),
         ON_CLIENTS(a_release_that_cannot_wake_in_time_does_not_concern_the_next_request),
         ON_CLIENTS(statements_of_the_other_library_share_the_mutex),
         ON_CLIENTS(without_the_table_everybody_is_woken_and_one_line_says_so),
+        ON_CLIENTS(a_table_without_its_index_gets_one),
+        ON_CLIENTS(a_user_that_may_not_create_the_index_is_told_once),
         ON_CLIENTS(an_observer_is_told_of_a_release),
         ON_CLIENTS(clients_that_wait_for_others_do_not_slow_a_cycle_down),
         cmocka_unit_test(a_crowd_costs_few_commits_per_hand_over),

@@ -33,8 +33,10 @@
     " (mutex varchar NOT NULL, id varchar COLLATE \"C\" NOT NULL, since bigint NOT NULL,"          \
     " client varchar(64) NOT NULL, reserved_until bigint NOT NULL, note varchar(256) NOT NULL,"    \
     " PRIMARY KEY (mutex, id))"
-#define CREATE_ORDER "CREATE INDEX IF NOT EXISTS simba_waiter_order ON "
+#define CREATE_ORDER "CREATE INDEX IF NOT EXISTS " ORDER " ON "
 #define ORDER_DEFINITION " (mutex COLLATE \"C\", reserved_until, since)"
+
+#define ORDER "simba_waiter_order"
 
 const char sb_postgres_schema[] =
     CREATE NAME DEFINITION ";\n" CREATE_WAITERS SB_POSTGRES_WAITERS WAITERS_DEFINITION
@@ -96,21 +98,21 @@ static const char find_other[] =
     " AND c.oid OPERATOR(pg_catalog.<>) pg_catalog.to_regclass('" NAME "') LIMIT 1";
 
 #define MAY(right) "pg_catalog.has_table_privilege(c.oid, '" right "')"
+#define HAS_ORDER                                                                                  \
+    "EXISTS (SELECT 1 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid" IS           \
+    "i.indexrelid WHERE i.indrelid" IS "c.oid AND x.relname" IS "'" ORDER "')"
+/* clang-format off */
 static const char find_waiters[] =
-    "SELECT o.rolname, " IS_TRUSTED
-    ", " MAY("SELECT") " AND " MAY("INSERT") " AND " MAY("UPDATE") " AND " MAY(
-        "DELETE") ", " MISSING_COLUMN("'mutex', 'id', 'since', 'client', "
-                                      "'reserved_until', 'note'") " FROM"
-                                                                  " pg_catalog.pg_class c JOIN "
-                                                                  "pg_catalog.pg_namespace n ON "
-                                                                  "n.oid" IS "c.relnamespace"
-                                                                  " JOIN pg_catalog.pg_roles o ON "
-                                                                  "o.oid" IS "c.relowner"
-                                                                  " JOIN pg_catalog.pg_database d "
-                                                                  "ON d.datname" IS
-                                                                  "pg_catalog.current_database()"
-                                                                  " WHERE c.oid" IS
-                                                                  "pg_catalog.to_regclass($1)";
+    "SELECT o.rolname, " IS_TRUSTED ", "
+    MAY("SELECT") " AND " MAY("INSERT") " AND " MAY("UPDATE") " AND " MAY("DELETE") ", "
+    MISSING_COLUMN("'mutex', 'id', 'since', 'client', 'reserved_until', 'note'") ", "
+    HAS_ORDER ", pg_catalog.pg_has_role(c.relowner, 'USAGE')"
+    " FROM pg_catalog.pg_class c"
+    " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
+    " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
+    " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
+    " WHERE c.oid" IS "pg_catalog.to_regclass($1)";
+/* clang-format on */
 
 /* What was found. */
 struct look {
@@ -193,23 +195,36 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
     return sb_postgres_exchange_end(&exchange, failure);
 }
 
-/* Waits for another client that creates it at the same time; PostgreSQL reports that as a
- * duplicate. Without a schema to create it in, the server says so. */
-static int create(struct sb_postgres_connection *c, const char *schema,
-                  struct sb_sql_failure *failure)
+/* Runs statements that yield nothing, in one transaction. `second` may be NULL. They wait for other
+ * clients that do the same. */
+static int execute(struct sb_postgres_connection *c, const char *first, const char *second,
+                   struct sb_sql_failure *failure)
 {
+    const struct sb_postgres_shape none = {.columns = 0};
     struct sb_postgres_exchange exchange = {.take = NULL};
-    char sql[SB_POSTGRES_TEXT_MAX];
-    struct sb_text text;
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
     if (code != SIMBA_OK)
         return code;
+    sb_postgres_exchange_limit(&exchange);
+    sb_postgres_exchange_send_text(&exchange, first, NULL, none);
+    if (second != NULL)
+        sb_postgres_exchange_send_text(&exchange, second, NULL, none);
+    return sb_postgres_exchange_end(&exchange, failure);
+}
+
+/* PostgreSQL reports a client that creates it at the same time as a duplicate. Without a schema to
+ * create it in, the server says so. */
+static int create(struct sb_postgres_connection *c, const char *schema,
+                  struct sb_sql_failure *failure)
+{
+    char sql[SB_POSTGRES_TEXT_MAX];
+    struct sb_text text;
+    int code;
+
     sb_text_init(&text, sql, sizeof sql);
     sb_text_add(&text, CREATE "%s%s" NAME DEFINITION, schema, schema[0] != '\0' ? "." : "");
-    sb_postgres_exchange_limit(&exchange);
-    sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
-    code = sb_postgres_exchange_end(&exchange, failure);
+    code = execute(c, sql, NULL, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set(
             &failure->error, SIMBA_EDENIED,
@@ -297,6 +312,8 @@ struct waiters_look {
     bool found;
     bool trusted;
     bool usable;
+    bool ordered; /* has its index */
+    bool ours;    /* the user may create it */
     char owner[OWNER_MAX];
     char missing[OWNER_MAX]; /* a column; empty: none */
 };
@@ -313,6 +330,8 @@ static int take_waiters(void *user, size_t index, const PGresult *result)
     look->trusted = strcmp(PQgetvalue(result, 0, 1), "t") == 0;
     look->usable = strcmp(PQgetvalue(result, 0, 2), "t") == 0;
     sb_text_copy(look->missing, sizeof look->missing, PQgetvalue(result, 0, 3));
+    look->ordered = strcmp(PQgetvalue(result, 0, 4), "t") == 0;
+    look->ours = strcmp(PQgetvalue(result, 0, 5), "t") == 0;
     return SIMBA_OK;
 }
 
@@ -326,28 +345,50 @@ static int look_for_waiters(struct sb_postgres_connection *c, const char *name,
         return code;
     *ret_look = (struct waiters_look){.found = false};
     sb_postgres_exchange_send_text(&exchange, find_waiters, name,
-                                   (struct sb_postgres_shape){4, SB_POSTGRES_ROW_OR_NONE});
+                                   (struct sb_postgres_shape){6, SB_POSTGRES_ROW_OR_NONE});
     return sb_postgres_exchange_end(&exchange, failure);
+}
+
+static void write_order(const char *name, char ret_sql[SB_POSTGRES_TEXT_MAX])
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_sql, SB_POSTGRES_TEXT_MAX);
+    sb_text_add(&text, CREATE_ORDER "%s" ORDER_DEFINITION, name);
 }
 
 static int create_waiters(struct sb_postgres_connection *c, const char *name,
                           struct sb_sql_failure *failure)
 {
-    struct sb_postgres_exchange exchange = {.take = NULL};
-    char sql[SB_POSTGRES_TEXT_MAX];
+    char table[SB_POSTGRES_TEXT_MAX];
+    char order[SB_POSTGRES_TEXT_MAX];
     struct sb_text text;
-    int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
-    if (code != SIMBA_OK)
-        return code;
-    sb_text_init(&text, sql, sizeof sql);
+    sb_text_init(&text, table, sizeof table);
     sb_text_add(&text, CREATE_WAITERS "%s" WAITERS_DEFINITION, name);
-    sb_postgres_exchange_limit(&exchange);
-    sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
-    sb_text_init(&text, sql, sizeof sql);
-    sb_text_add(&text, CREATE_ORDER "%s" ORDER_DEFINITION, name);
-    sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
-    return sb_postgres_exchange_end(&exchange, failure);
+    write_order(name, order);
+    return execute(c, table, order, failure);
+}
+
+/* Without its index the table works, only more slowly the more waiters there are. So it is not
+ * waited for, nor is its failure one of the connection, unless that is lost. */
+static int create_order(struct sb_postgres_connection *c, const char *name, bool may,
+                        struct sb_sql_failure *failure)
+{
+    const struct simba_backend_host *host = c->settings->host;
+    char sql[SB_POSTGRES_TEXT_MAX];
+
+    write_order(name, sql);
+    if (may && execute(c, sql, NULL, failure) == SIMBA_OK)
+        return SIMBA_OK;
+    if (may && failure->remedy == SB_SQL_RECONNECT)
+        return failure->error.code;
+    if (host != NULL && !atomic_exchange(&c->settings->warned_of_order, true))
+        host->log(host, SIMBA_LOG_WARN,
+                  "PostgreSQL: the table %s has no index " ORDER ", so that each request reads all "
+                  "waiters; the owner of the table has to run: %s",
+                  name, sql);
+    return SIMBA_OK;
 }
 
 /* Once in a client's life. */
@@ -401,7 +442,8 @@ static int init_waiters(struct sb_postgres_connection *c, struct sb_sql_failure 
     c->base.has_queue = why[0] == '\0';
     if (!c->base.has_queue)
         tell_no_queue(c, why);
-    return SIMBA_OK;
+    return c->base.has_queue && !look.ordered ? create_order(c, name, look.ours, failure)
+                                              : SIMBA_OK;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */

@@ -40,6 +40,7 @@ struct sb_postgres_settings {
 
     atomic_bool warned_of_other; /* a second table, in another schema */
     atomic_bool warned_of_queue; /* the table of waiters cannot be used */
+    atomic_bool warned_of_order; /* it has no index */
 
     char channel[SB_POSTGRES_CHANNEL_MAX]; /* on which waiters of this client are told */
 };

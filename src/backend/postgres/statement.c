@@ -120,6 +120,17 @@
     "DELETE FROM " WAITERS " w WHERE ((" OF_MUTEX " AND " OF_ID ") OR (" IN_LINE_OF                \
     " AND " IS_OVER ")) AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " IS_OWNER ")"
 
+/* Reservations that are over, and observers whose client is dead. Others may be deleting the same
+ * ones. */
+#define IS_PAST                                                                                    \
+    "(" IS_OVER " OR (w.reserved_until" OP("<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW  \
+        ")))"
+#define DELETE_PAST                                                                                \
+    "DELETE FROM " WAITERS " w WHERE " OF_MUTEX                                                    \
+    " AND w.id" OP("=") "ANY(ARRAY(SELECT w.id FROM " WAITERS " w WHERE " IN_LINE_OF               \
+                        " AND w.reserved_until" OP("<>") "0 AND " IS_PAST                          \
+                                                         " LIMIT 100 FOR UPDATE SKIP LOCKED))"
+
 /* The first one leaves the line also where nothing is reserved: a dead one is woken once. A waiter
  * whose row is locked is about to leave, or to win. It is passed over, so that two clients
  * that hand on never wait for each other. */
@@ -128,7 +139,8 @@
     "pg_catalog.pg_notify(l.client::pg_catalog.text, " kind OP("||") "$1" OP("||") "E'\\n'" OP(    \
         "||") id ")"
 #define HAND_ON                                                                                    \
-    "WITH line AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE  \
+    "WITH past AS (" DELETE_PAST "),"                                                              \
+    " line AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE  \
     " AND w.id" OP("<>") "$2 AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                  \
     " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since"                     \
     " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 2 ELSE 1 END FOR UPDATE OF w SKIP LOCKED),"      \
