@@ -248,6 +248,9 @@ size_t cli_text_width(const char *text);
 /* Cuts a printable text to that many columns. */
 void cli_text_cut(char *text, size_t width);
 
+/* The same, but leaves out the middle: "0:2277...zkn2vl". */
+void cli_text_shorten(char *text, size_t width);
+
 /* A fencing token as it is shown: "-" for one that is not known. */
 #define CLI_FENCE_MAX 24
 void cli_text_fence(uint64_t fence, char *buffer, size_t size);

@@ -1,6 +1,5 @@
 /*
- * job.c - what the verbs that run commands share: options, the store, the progress of a wait, the
- * run under a lease.
+ * job.c - what the verbs that run commands share: options, the store, the run under a lease.
  */
 #include "cli/job.h"
 
@@ -9,12 +8,10 @@
 #include "base/time.h"
 #include "cli/orphans.h"
 
-#include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define GRACE_MAX_MS 5000
@@ -103,7 +100,7 @@ bool cli_job_is_nested(void)
     return getenv("SIMBA_OUTER_IDS") != NULL;
 }
 
-static bool is_outer(const char *id)
+bool cli_job_runs_under(const char *id)
 {
     const char *outer = getenv("SIMBA_OUTER_IDS");
     char delimited[SIMBA_ID_MAX + 5];
@@ -122,7 +119,8 @@ int cli_job_check(struct cli_job *job)
     const struct simba_owner *owner = code == SIMBA_OK && count > 0 ? &list->owner : NULL;
     if (simba_error_group(code) == SIMBA_GROUP_CONFIG)
         job->error = error;
-    else if (owner != NULL && simba_owner_has_owner(owner, simba_now_ms()) && is_outer(owner->id))
+    else if (owner != NULL && simba_owner_has_owner(owner, simba_now_ms()) &&
+             cli_job_runs_under(owner->id))
         code = sb_error_set(&job->error, SIMBA_EMISUSE,
                             "'%s' is held by %s, whose command runs this simba: it would wait for "
                             "itself for ever",
@@ -301,109 +299,4 @@ bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
         return true;
     cli_message("the lease of '%s' was lost before its minimum was over", job->mutex);
     return false;
-}
-
-/* ---- The progress of a wait ------------------------------------------------------------------ */
-
-#define SILENCE_MS 1000  /* from the begin of a wait to its first message */
-#define INTERVAL_MS 1000 /* between updates of the line */
-#define WIPE_MS 100      /* how long the terminal gets to take the end of it */
-
-/* A line is updated in place on a terminal that can do so, and whose foreground is this job: a job
- * in the background would write into what the user types. */
-static bool in_place(void)
-{
-    const char *terminal = getenv("TERM");
-
-    return isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0 &&
-           tcgetpgrp(STDERR_FILENO) == getpgrp();
-}
-
-void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet)
-{
-    *progress = (struct cli_progress){.mutex = mutex, .quiet = quiet, .begun_ms = simba_now_ms()};
-}
-
-int64_t cli_progress_next_ms(const struct cli_progress *progress)
-{
-    if (progress->quiet)
-        return SIMBA_INFINITE;
-    if (!progress->told)
-        return progress->begun_ms + SILENCE_MS;
-    return isatty(STDERR_FILENO) ? simba_now_ms() + INTERVAL_MS : SIMBA_INFINITE;
-}
-
-void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size)
-{
-    char left[32];
-    int64_t left_ms = owner->transition_at_ms;
-    const char *relation = is_outer(owner->id) ? " (under which this runs)" : "";
-
-    if (left_ms != SIMBA_INFINITE)
-        left_ms = (left_ms - simba_now_ms() + 999) / 1000 * 1000;
-    if (left_ms == SIMBA_INFINITE || left_ms <= 0)
-        snprintf(buffer, size, "held by %s%s", owner->id, relation);
-    else
-        snprintf(buffer, size, "held by %s%s; its lease ends in %s unless it renews", owner->id,
-                 relation, simba_duration_format(left_ms, left, sizeof left));
-}
-
-static void show_in_place(struct cli_progress *progress, const char *sentence, int64_t now_ms)
-{
-    char line[CLI_MESSAGE_MAX];
-    char safe[CLI_MESSAGE_MAX];
-    char waited[32];
-    struct winsize window;
-    int64_t waited_ms = (now_ms - progress->begun_ms) / 1000 * 1000;
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col < 2)
-        window.ws_col = 80;
-    snprintf(line, sizeof line, "simba: %s: %s",
-             simba_duration_format(waited_ms, waited, sizeof waited), sentence);
-    cli_text_printable(line, safe, sizeof safe);
-    cli_text_cut(safe, window.ws_col - 1u);
-    cli_message_show(safe);
-    progress->shown = true;
-}
-
-static const char *ordinal(int64_t number)
-{
-    static const char *const endings[] = {"th", "st", "nd", "rd"};
-
-    return number % 100 / 10 == 1 || number % 10 > 3 ? "th" : endings[number % 10];
-}
-
-/* The longest part of the sentence stands last: a terminal may have no room for it. */
-void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
-                       int64_t place)
-{
-    int64_t now_ms = simba_now_ms();
-    const char *store = cli_store_shown();
-    char owned[CLI_PROGRESS_OWNER_MAX];
-    char sentence[CLI_MESSAGE_MAX - 64];
-    char line[48] = "";
-
-    if (progress->quiet || now_ms < progress->begun_ms + SILENCE_MS)
-        return;
-    cli_progress_describe(owner, owned, sizeof owned);
-    if (place > 0)
-        snprintf(line, sizeof line, ", %" PRId64 "%s in line", place, ordinal(place));
-    snprintf(sentence, sizeof sentence, "waiting for '%s'%s%s%s%s%s", progress->mutex, line,
-             owner->id[0] != 0 ? ", " : "", owner->id[0] != 0 ? owned : "",
-             store != NULL ? "; store: " : "", store != NULL ? store : "");
-    if (in_place())
-        show_in_place(progress, sentence, now_ms);
-    else if (!progress->told)
-        cli_message("%s", sentence);
-    progress->told = true;
-}
-
-/* The line is gone before a command writes, unless the terminal is stuck. */
-void cli_progress_end(struct cli_progress *progress)
-{
-    if (progress->shown) {
-        cli_message_show("");
-        cli_message_flush(WIPE_MS);
-    }
-    progress->shown = false;
 }

@@ -73,8 +73,10 @@ int cli_job_open(struct cli_job *job, int64_t until_ms);
  * with the store may pass: SIMBA_OK. */
 int cli_job_check(struct cli_job *job);
 
-/* Whether this program runs in the command of a simba, however deep. */
+/* Whether this program runs in the command of a simba, however deep; and of the one with this
+ * id. */
 bool cli_job_is_nested(void);
+bool cli_job_runs_under(const char *id);
 
 /* Called when a term begins, with the time that its lease has for renewals: cuts grace and reserve
  * where that is shorter than what was asked for, as with sessions of ZooKeeper. */
@@ -94,36 +96,5 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
 /* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, or
  * the loss of the lease, ends that. Returns whether the mutex is still held. */
 bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
-
-/* ---- The progress of a wait ------------------------------------------------------------------ */
-
-/* Shows the user the owner of the mutex, and how long its lease lasts. On a terminal it is one
- * line, no wider than that, which is updated in place; elsewhere it is one message. */
-struct cli_progress {
-    const char *mutex;
-    bool quiet;
-    int64_t begun_ms;
-    bool told;  /* the one line */
-    bool shown; /* a line in its place */
-};
-
-/* Room for what cli_progress_describe writes. */
-#define CLI_PROGRESS_OWNER_MAX (SIMBA_ID_MAX + 96)
-
-/* "owned by ID for another 12s": unless the owner renews, which most do. */
-void cli_progress_describe(const struct simba_owner *owner, char *buffer, size_t size);
-
-void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet);
-
-/* When cli_progress_show wants to be called next; SIMBA_INFINITE: never again. */
-int64_t cli_progress_next_ms(const struct cli_progress *progress);
-
-/* An empty id of the owner: there is none, or it is not known. `place` in the wait queue; 0: it is
- * not known. */
-void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
-                       int64_t place);
-
-/* The wait is over: removes the line. */
-void cli_progress_end(struct cli_progress *progress);
 
 #endif

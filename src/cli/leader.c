@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/job.h"
+#include "cli/progress.h"
 #include "cli/store.h"
 
 #include <errno.h>

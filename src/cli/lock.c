@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/job.h"
+#include "cli/progress.h"
 #include "cli/store.h"
 
 #include <stdatomic.h>
@@ -212,34 +213,37 @@ static int report_unreachable(const struct lock *lock, const char *why)
 }
 
 /* A waiter sends nothing while another's lease lasts: the store may have died since it named the
- * owner. */
-static bool store_answers(const struct lock *lock, struct simba_error *error)
+ * owner. Otherwise it says what is true of the owner now. */
+static bool store_answers(const struct lock *lock, struct simba_owner *owner,
+                          struct simba_error *error)
 {
     struct simba_mutex_status *list = NULL;
-    size_t count;
+    size_t count = 0;
 
     int code =
         simba_client_status(lock->job.client, lock->job.mutex, ANSWER_MS, &list, &count, error);
+    if (code == SIMBA_OK && count > 0 && list->owner.id[0] != 0)
+        *owner = list->owner;
     simba_free(list);
     return simba_error_group(code) != SIMBA_GROUP_UNAVAILABLE &&
            simba_error_group(code) != SIMBA_GROUP_CONTENDED;
 }
 
 /* With -E 0 it is no failure and nothing is printed: cron would send a mail. */
-static int report_contended(const struct lock *lock)
+static int report_contended(struct lock *lock)
 {
     bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
     struct simba_owner owner = SIMBA_OWNER_NONE;
     struct simba_error error;
     char owned[CLI_PROGRESS_OWNER_MAX];
 
-    if (cli_job_is_bounded(&lock->job) && !store_answers(lock, &error))
+    if (atomic_load(&lock->locker) != NULL)
+        simba_locker_owner(lock->locker, &owner);
+    if (cli_job_is_bounded(&lock->job) && !store_answers(lock, &owner, &error))
         return report_unreachable(lock, error.text);
     if (!wanted || lock->job.cli->quiet)
         return lock->contended_code;
-    if (atomic_load(&lock->locker) != NULL)
-        simba_locker_owner(lock->locker, &owner);
-    cli_progress_describe(&owner, owned, sizeof owned);
+    cli_progress_describe(&lock->progress, &owner, owned, sizeof owned);
     if (owner.id[0] != 0)
         report_not_acquired(lock, owned);
     else
@@ -278,7 +282,7 @@ static int wait_while_telling(struct lock *lock, struct cli_background *wait)
 }
 
 /* The result of the wait: CLI_CONTINUE, or an exit code. */
-static int conclude(const struct lock *lock)
+static int conclude(struct lock *lock)
 {
     enum simba_error_group group = simba_error_group(lock->code);
     bool is_told = group != SIMBA_GROUP_NONE && group != SIMBA_GROUP_CONTENDED;

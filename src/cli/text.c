@@ -122,6 +122,30 @@ void cli_text_cut(char *text, size_t width)
     }
 }
 
+void cli_text_shorten(char *text, size_t width)
+{
+    static const char gap[] = "...";
+    size_t total = cli_text_width(text);
+    size_t room = width > strlen(gap) ? width - strlen(gap) : 0;
+    const char *tail = text;
+    size_t length;
+
+    if (total <= width)
+        return;
+    if (room < 2) {
+        cli_text_cut(text, width);
+        return;
+    }
+    for (size_t left = total; left > room / 2; tail += length)
+        left -= character_width(tail, &length);
+    char *head_end = text;
+    for (size_t used = character_width(head_end, &length); used <= room - room / 2;
+         used += character_width(head_end, &length))
+        head_end += length;
+    memmove(head_end + strlen(gap), tail, strlen(tail) + 1);
+    memcpy(head_end, gap, strlen(gap));
+}
+
 void cli_text_fence(uint64_t fence, char *buffer, size_t size)
 {
     if (fence == 0)
