@@ -8,7 +8,7 @@ import os
 
 from clock import wait_until
 from lan import make_lan
-from redis_store import LanServer, RedisError, RedisServer, ask, keys_left
+from redis_store import LanServer, RedisError, RedisServer, ask, keys_left, waiters_of
 from server import Store
 import servers
 from workers import LIBRARY_NAMES, PROGRAM_NAMES
@@ -119,6 +119,9 @@ class RedisSentinel(RedisGroup):
     def left_behind(self):
         return keys_left(wait_until(self.leader, "there is a master"))
 
+    def waiters(self):
+        return waiters_of(wait_until(self.leader, "there is a master"))
+
     def stop(self):
         for sentinel in self.sentinels:
             sentinel.kill()
@@ -189,6 +192,9 @@ class RedisCluster(RedisGroup):
 
     def left_behind(self):
         return [key for master in self.masters() for key in keys_left(master)]
+
+    def waiters(self):
+        return [waiter for master in self.masters() for waiter in waiters_of(master)]
 
 
 class RedisClusterAsync(RedisCluster):

@@ -102,8 +102,14 @@ class RedisServer(LanServer, servers.Redis):
 
 
 def keys_left(server):
-    """Tokens stay for good; owners and waiters must not."""
-    return [key for key in server.ask("KEYS simba:*") if not key.endswith(":fence")]
+    """Tokens stay for good, and a reservation for a moment; owners and waiters must not."""
+    def may_stay(key):
+        return key.endswith(":fence") or (key.endswith(":reserved") and server.ask(f"PTTL {key}") != -1)
+    return [key for key in server.ask("KEYS simba:*") if not may_stay(key)]
+
+
+def waiters_of(server):
+    return [waiter for key in server.ask("KEYS simba:*:contender") for waiter in server.ask(f"ZRANGE {key} 0 -1")]
 
 
 class Redis(Store):
@@ -122,3 +128,6 @@ class Redis(Store):
 
     def left_behind(self):
         return keys_left(self.servers[0])
+
+    def waiters(self):
+        return waiters_of(self.servers[0])

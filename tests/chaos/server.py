@@ -170,6 +170,10 @@ class Store:
         """What is on the store beyond what may stay, as the store itself lists it."""
         return []
 
+    def waiters(self):
+        """The ids of all that wait in a queue, dead ones included; [] where the store forgets them by itself."""
+        return []
+
     def stop(self):
         for server in self.servers:
             if server.process is not None:

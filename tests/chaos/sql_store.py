@@ -235,6 +235,9 @@ class Postgres(Store):
     def left_behind(self):
         return [f"an owner of '{row}'" for row in self.primary().sql(OWNED).split()]
 
+    def waiters(self):
+        return self.primary().sql("SELECT id FROM simba_waiter WHERE reserved_until >= 0").split()
+
 
 class StandbyServer(PostgresServer):
     """A copy of the primary that follows it."""

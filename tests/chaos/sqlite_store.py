@@ -47,11 +47,17 @@ class Sqlite(Store):
             except FileNotFoundError:
                 pass
 
-    def left_behind(self):
+    def _ask(self, sql):
         rows = sqlite3.connect(self.path, timeout=30)
-        found = rows.execute("SELECT mutex FROM simba_mutex WHERE owner_id <> ''").fetchall()
+        found = rows.execute(sql).fetchall()
         rows.close()
-        return [f"an owner of '{row[0]}'" for row in found]
+        return [row[0] for row in found]
+
+    def left_behind(self):
+        return [f"an owner of '{row}'" for row in self._ask("SELECT mutex FROM simba_mutex WHERE owner_id <> ''")]
+
+    def waiters(self):
+        return self._ask("SELECT id FROM simba_waiter NATURAL JOIN simba_mutex WHERE since > served")
 
     def stop(self):
         if self.has_disk:

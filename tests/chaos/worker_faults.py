@@ -20,6 +20,20 @@ fault("kill-holder", "worker", SHORT)(kill("holder"))
 fault("kill-waiter", "worker", SHORT)(kill("waiter"))
 
 
+@fault("stop-waiter", "worker", SHORT)
+def stop_waiter(world, dice):
+    """In good order, and another comes in its place."""
+    victim = world.pick_settled_waiter(dice)
+    if victim is None:
+        return NOBODY
+    victim.begin_end()
+
+    def heal():
+        victim.end()
+        victim.start()
+    return victim.name, heal
+
+
 @fault("fork-in-worker", "worker", NONE)
 def fork_in_worker(world, dice):
     victim = world.pick_settled(dice)

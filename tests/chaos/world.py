@@ -69,6 +69,12 @@ class World:
         settled = [worker for worker in self.library_workers if worker.is_settled()]
         return dice.choice(settled) if settled else None
 
+    def pick_settled_waiter(self, dice):
+        """The same, which does not hold a mutex."""
+        holders = self.holders()
+        settled = [worker for worker in self.library_workers if worker.is_settled() and worker not in holders]
+        return dice.choice(settled) if settled else None
+
     def pick_server(self, dice):
         """One that leads, where servers do, or any."""
         leader = self.store.leader() if dice.random() < 0.6 else None
@@ -126,14 +132,26 @@ class World:
                 self.note("unled", mutex, self.store.heals_within)
 
     def stop(self):
-        """All stop in good order, and what is left is looked for."""
-        for worker in self.workers:
-            worker.begin_end()
-        for worker in self.workers:
-            worker.end()
+        """All stop in good order, and what is left is looked for. One that waits goes first: a release by the last
+        owner may pass over the places of the dead, and forget them."""
+        holders = self.holders()
+        first = next((one for one in self.library_workers if one not in holders), self.library_workers[0])
+        self._end([first])
+        self._end([one for one in self.workers if one is not first])
         for trace in self.store.left_behind():
             self.note("remains", trace)
         self._look_for_processes()
+
+    def _end(self, workers):
+        for worker in workers:
+            worker.begin_end()
+        for worker in workers:
+            worker.end()
+        pids = {worker.pid: worker.title for worker in workers if worker in self.library_workers}
+        for waiter in self.store.waiters():
+            for pid, title in pids.items():
+                if f":{pid}@" in waiter:
+                    self.note("remains", "the place of", title, waiter)
 
     def _look_for_processes(self):
         servers = {server.process.pid for server in self.all_servers()}

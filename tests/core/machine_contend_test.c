@@ -88,16 +88,21 @@ static struct sb_event reserved_for_another(const struct drive *d, int64_t place
     return event;
 }
 
+static void start_with_turns(struct drive *d)
+{
+    drive_init(d);
+    d->timing.turn_ms = 5;
+    d->timing.reserve_ms = RESERVED;
+    drive_event(d, SB_EVENT_START);
+}
+
 static void a_mutex_that_is_reserved_for_another_is_tried_when_that_is_over(void **state)
 {
     (void)state;
     for (int64_t place = 1; place <= 20; place++) {
         struct drive d;
 
-        drive_init(&d);
-        d.timing.turn_ms = 5;
-        d.timing.reserve_ms = RESERVED;
-        drive_event(&d, SB_EVENT_START);
+        start_with_turns(&d);
         drive_feed(&d, reserved_for_another(&d, place));
         assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
         assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2 + 5 * (place - 1));
@@ -109,10 +114,7 @@ static void a_waiter_without_a_place_comes_after_all_turns(void **state)
     struct drive d;
 
     (void)state;
-    drive_init(&d);
-    d.timing.turn_ms = 5;
-    d.timing.reserve_ms = RESERVED;
-    drive_event(&d, SB_EVENT_START);
+    start_with_turns(&d);
     drive_feed(&d, reserved_for_another(&d, 0));
     assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2 + d.timing.jitter_max_ms);
 }
@@ -122,10 +124,7 @@ static void the_second_comes_when_the_reservation_of_the_first_is_over(void **st
     struct drive d;
 
     (void)state;
-    drive_init(&d);
-    d.timing.turn_ms = 5;
-    d.timing.reserve_ms = RESERVED;
-    drive_event(&d, SB_EVENT_START);
+    start_with_turns(&d);
     drive_event(&d, SB_EVENT_RESERVED); /* the answer under way may be older */
     drive_other(&d, LEASE);
     assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
