@@ -109,6 +109,7 @@ void hooks_reset(void)
     atomic_store(&hooks.lose_creates, 0);
     atomic_store(&hooks.lose_deletes, 0);
     atomic_store(&hooks.forget_deletes, 0);
+    atomic_store(&hooks.forget_lists, 0);
     atomic_store(&hooks.deletes, 0);
     atomic_store(&hooks.syncs, 0);
     atomic_store(&hooks.lists, 0);
@@ -249,6 +250,13 @@ int zoo_awget(zhandle_t *zh, const char *path, watcher_fn watcher, void *context
     return real(zh, path, watcher, context, completion, data);
 }
 
+static void on_forgotten_list(int code, const struct String_vector *strings, const void *data)
+{
+    (void)code;
+    (void)strings;
+    (void)data;
+}
+
 int zoo_awget_children(zhandle_t *zh, const char *path, watcher_fn watcher, void *context,
                        strings_completion_t completion, const void *data)
 {
@@ -256,6 +264,8 @@ int zoo_awget_children(zhandle_t *zh, const char *path, watcher_fn watcher, void
 
     *(void **)&real = next_function("zoo_awget_children");
     atomic_fetch_add(&hooks.lists, 1);
+    if (take(&hooks.forget_lists))
+        return real(zh, path, watcher, context, on_forgotten_list, NULL);
     return real(zh, path, watcher, context, completion, data);
 }
 

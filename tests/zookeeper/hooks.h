@@ -16,6 +16,7 @@ struct hooks {
     atomic_int lose_creates;              /* so many latches are created and the reply is lost */
     atomic_int lose_deletes;              /* so many deletes never reach the server */
     atomic_int forget_deletes;            /* so many are carried out and never answered */
+    atomic_int forget_lists;              /* so many lists of children are never answered */
     atomic_int deletes;                   /* asked for so far */
     atomic_int syncs;                     /* the same */
     atomic_int lists;                     /* of children, the same */

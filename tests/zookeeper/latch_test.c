@@ -220,6 +220,31 @@ static void a_create_that_is_forgotten_when_its_handle_is_closed_ends(void **sta
     a_create_ends_after_its_session();
 }
 
+/* The create is answered, then the session ends, then the list that was asked for with it. */
+static void a_session_that_ends_between_two_answers_has_created_nothing(void **state)
+{
+    struct call first = acquire(&host, "me"); /* it makes the node of the mutex */
+    struct call late = host_call(SIMBA_OP_ACQUIRE, MUTEX, "me", 0);
+    clientid_t session = hooks_session();
+    char mutex[] = MUTEX;
+
+    (void)state;
+    assert_owner(&first, "me");
+    release(&host, "me", first.revision);
+    assert_empty();
+    atomic_store(&hooks.forget_lists, 1);
+    host_submit(&host, &late, 1);
+    assert_true(host_run_until(&host, has_one, mutex));
+    assert_int_equal(atomic_load(&hooks.forget_lists), 0);
+    witness_expire(&server, &session);
+    assert_true(host_wait(&host, &late, 1));
+    assert_int_equal(late.code, SIMBA_EUNAVAILABLE);
+    struct call mine = acquire_soon(&host, "me");
+    assert_owner(&mine, "me");
+    release(&host, "me", mine.revision);
+    assert_empty();
+}
+
 /* ---- Lost replies ---------------------------------------------------------------------------- */
 
 static void a_node_whose_creation_was_not_heard_of_is_found_by_its_uuid(void **state)
@@ -727,6 +752,7 @@ int main(void)
         CASE(the_node_of_a_dying_session_is_not_taken_for_ones_own),
         CASE(a_create_that_ends_after_its_session_changes_nothing),
         CASE(a_create_that_is_forgotten_when_its_handle_is_closed_ends),
+        CASE(a_session_that_ends_between_two_answers_has_created_nothing),
         CASE(a_node_whose_creation_was_not_heard_of_is_found_by_its_uuid),
         CASE(a_failed_create_leaves_no_participant),
         CASE(who_stops_after_a_failed_create_leaves_no_participant),

@@ -24,13 +24,24 @@ void sb_zk_wake_at(simba_backend *store, int64_t at_ms)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
+/* A session that ends between two answers takes what the first one told with it: its nodes are
+ * forgotten by then. So a step sees answers of the session that is there now, or none. */
+static void expire_answers(struct sb_zk_job *job)
+{
+    for (size_t i = 0; i < sizeof job->calls / sizeof job->calls[0]; i++)
+        if (job->calls[i].number != job->store->session.number)
+            job->calls[i].code = ZSESSIONEXPIRED;
+}
+
 static void on_done(struct sb_zk_call *call)
 {
     struct sb_zk_job *job = call->user;
 
     SB_CHECK(job->under_way > 0, "a call that ends was under way");
-    if (--job->under_way == 0)
-        job->step(job);
+    if (--job->under_way > 0)
+        return;
+    expire_answers(job);
+    job->step(job);
 }
 
 struct sb_zk_call *sb_zk_job_call(struct sb_zk_job *job, size_t index)
