@@ -31,10 +31,11 @@ def children(names):
 
 
 class Store(Listener):
-    """Every node is there, without data; `list` is what stands for the children of each."""
+    """Every node is there, without data; `list` is what stands for the children of each. `granted_ms` is the length
+    of each session."""
 
-    def __init__(self, names):
-        self.list = names
+    def __init__(self, names, granted_ms=60000):
+        self.list, self.granted_ms = names, granted_ms
         super().__init__()
 
     def take(self):
@@ -42,7 +43,7 @@ class Store(Listener):
 
     def converse(self):
         self.take()
-        self.client.sendall(buffer(struct.pack(">iiq", 0, 60000, 1) + buffer(b"p" * 16) + b"\0"))
+        self.client.sendall(buffer(struct.pack(">iiq", 0, self.granted_ms, 1) + buffer(b"p" * 16) + b"\0"))
         while True:
             packet = self.take()
             number, kind = struct.unpack(">ii", packet[:8])
@@ -80,11 +81,20 @@ def a_store_that_tells_the_truth_is_read():
 @case
 def children_without_names_are_no_children():
     for names in (children([None]), children([b"m", None, b"n"]), children([None] * 3), struct.pack(">i", -7)):
-        for code, *command in ((UNAVAILABLE, "status"), (UNAVAILABLE, "status", "m"),
-                               (TIMED_OUT, "lock", "-w", "500ms", "m", "--", "true")):
+        for command in (["status"], ["status", "m"], ["lock", "-w", "500ms", "m", "--", "true"]):
             program = ask(names, *command)
-            equal((names, command, program.code), (names, command, code))
+            equal((names, command, program.code), (names, command, UNAVAILABLE))
             contains(program.said(), "library failed")
+
+
+@case
+def a_session_that_is_over_at_once_does_not_stop_the_client():
+    """The client neither waits for ever nor proves its session without a pause: the answer or the refusal comes."""
+    for granted_ms in (-1, 0, 1, 2, 11):
+        for command in (["status"], ["lock", "-w", "500ms", "m", "--", "true"]):
+            with Store(children([]), granted_ms) as server:
+                program = run("-u", f"zookeeper://127.0.0.1:{server.port}?connect-timeout=1s", *command)
+                true(program.code in (0, UNAVAILABLE, LOST, TIMED_OUT), f"{granted_ms} ms, {command}: {program.said()}")
 
 
 @case

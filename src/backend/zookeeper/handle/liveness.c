@@ -13,6 +13,7 @@
 #define REPORT_PARTS 13 /* half a tick, and one for a late ping */
 #define RUN_PARTS 1     /* a leader that stood still pings within it, once it runs */
 #define INTERVAL_PARTS 4
+#define INTERVAL_MIN_MS 10 /* a server may grant a session of a millisecond */
 
 static int64_t parts(const struct sb_zk_liveness *l, int64_t count)
 {
@@ -82,5 +83,10 @@ int64_t sb_zk_liveness_proof_ms(const struct sb_zk_liveness *l, int64_t now_ms)
 
 int64_t sb_zk_liveness_interval_ms(const struct sb_zk_liveness *l)
 {
-    return parts(l, INTERVAL_PARTS);
+    return sb_max(parts(l, INTERVAL_PARTS), INTERVAL_MIN_MS);
+}
+
+int64_t sb_zk_liveness_short_interval_ms(const struct sb_zk_liveness *l)
+{
+    return sb_max(sb_zk_liveness_lease_ms(l) / 8, INTERVAL_MIN_MS);
 }

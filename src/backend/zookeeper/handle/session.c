@@ -32,7 +32,7 @@ bool sb_zk_session_is_proved(const struct sb_zk_session *s)
 
 int64_t sb_zk_session_proof_interval_ms(const struct sb_zk_session *s)
 {
-    return sb_zk_session_lease_ms(s) / 8;
+    return sb_zk_liveness_short_interval_ms(&s->liveness);
 }
 
 /* ---- Handles --------------------------------------------------------------------------------- */

@@ -63,8 +63,9 @@ int64_t sb_zk_liveness_proof_ms(const struct sb_zk_liveness *liveness, int64_t n
 /* For how long a proof counts. */
 int64_t sb_zk_liveness_lease_ms(const struct sb_zk_liveness *liveness);
 
-/* How often a sync has to be sent. */
+/* How often a sync has to be sent; and how often while a contender waits. */
 int64_t sb_zk_liveness_interval_ms(const struct sb_zk_liveness *liveness);
+int64_t sb_zk_liveness_short_interval_ms(const struct sb_zk_liveness *liveness);
 
 /* ---- The session ----------------------------------------------------------------------------- */
 
