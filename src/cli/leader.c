@@ -106,7 +106,7 @@ static bool update_term(struct leader *leader)
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 /* On a thread of its own. */
-static void start_contender(void *user)
+static void create_contender(void *user)
 {
     struct leader *leader = user;
     struct cli_job *job = leader->job;
@@ -124,10 +124,6 @@ static void start_contender(void *user)
     if (leader->code == SIMBA_OK)
         leader->code =
             simba_contender_create(job->client, &options, &leader->contender, &job->error);
-    if (leader->code != SIMBA_OK)
-        return;
-    cli_notify_status("waiting for '%s'", job->mutex); /* before the callbacks know more */
-    leader->code = simba_contender_start(leader->contender, &job->error);
 }
 
 /* `why` NULL: the store has not answered at all. */
@@ -154,7 +150,8 @@ static int await_start(const struct cli_job *job, struct cli_background *backgro
 }
 
 /* Waits for the store, as a service that starts before it has to. Nothing is on the store before
- * the contender has started, so a signal can end the program at once. */
+ * the contender starts, which this thread does: so a signal can end the program at once until
+ * then. */
 static int start(struct leader *leader)
 {
     struct cli_job *job = leader->job;
@@ -165,7 +162,7 @@ static int start(struct leader *leader)
     else
         leader->start_until_ms = job->wait_ms == 0 ? 0 : SIMBA_INFINITE;
     job->tells_of_store = true;
-    if (!cli_background_start(&background, start_contender, leader))
+    if (!cli_background_start(&background, create_contender, leader))
         return cli_fail_system("cannot start a thread");
     background.ends = cli_signal_tells_to_end;
     int ended = await_start(job, &background);
@@ -175,6 +172,10 @@ static int start(struct leader *leader)
         cli_background_leave(cli_signal_exit_code(ended));
     if (leader->code == SIMBA_EUNAVAILABLE && cli_job_is_bounded(job))
         return report_unreachable(job, job->error.text);
+    if (leader->code == SIMBA_OK) {
+        cli_notify_status("waiting for '%s'", job->mutex); /* before the callbacks know more */
+        leader->code = simba_contender_start(leader->contender, &job->error);
+    }
     return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&job->error);
 }
 
