@@ -632,8 +632,8 @@ struct simba_waiter {
 };
 
 /* Asks the store for the waiters of a mutex, the next one first. Waiters that died may be among
- * them for a while. The list is empty if the store knows no order (SQL). The caller gives *ret_list
- * to simba_free. Waits at most `timeout_ms`. */
+ * them for a while. SIMBA_EUNSUPPORTED if the store keeps no queue. The caller gives *ret_list to
+ * simba_free. Waits at most `timeout_ms`. */
 SIMBA_API int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_ms,
                                  struct simba_waiter **ret_list, size_t *ret_count,
                                  struct simba_error *error);

@@ -361,8 +361,9 @@ class client
         size_t count = 0;
 
         detail::check([&](struct ::simba_error *details) {
-            return ::simba_client_queue(core_->handle, mutex.c_str(), timeout.count(), &list,
-                                        &count, details);
+            int code = ::simba_client_queue(core_->handle, mutex.c_str(), timeout.count(), &list,
+                                            &count, details);
+            return code == SIMBA_EUNSUPPORTED ? static_cast<int>(SIMBA_OK) : code;
         });
         std::unique_ptr<struct ::simba_waiter, void (*)(void *)> guard(list, ::simba_free);
         std::vector<std::string> ids;

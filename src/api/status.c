@@ -227,7 +227,9 @@ int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_client_queue needs a client, a mutex, ret_list and ret_count");
     code = check_question(client, mutex, timeout_ms, error);
-    if (code == SIMBA_OK && sb_engine_has_queue(client->engine))
+    if (code == SIMBA_OK && !sb_engine_has_queue(client->engine))
+        code = sb_error_set(error, SIMBA_EUNSUPPORTED, "this store keeps no queue of waiters");
+    if (code == SIMBA_OK)
         code = ask(client, &wire, &answer, error);
     if (code != SIMBA_OK)
         return code;

@@ -274,23 +274,33 @@ static int ask(simba_client *client, const char *mutex, struct status *status)
     return result;
 }
 
+/* A failure is no failure of the status: the owner is known all the same. Some stores count their
+ * waiters only by listing them. */
+static void ask_queue(simba_client *client, const char *mutex, struct status *status)
+{
+    struct simba_error error;
+    int code =
+        simba_client_queue(client, mutex, TIMEOUT_MS, &status->queue, &status->queue_count, &error);
+
+    status->has_queue = code == SIMBA_OK;
+    if (code != SIMBA_OK && code != SIMBA_EUNSUPPORTED)
+        cli_message("warning: the waiters are not known: %s", error.text);
+    if (status->has_queue && status->count > 0 && status->list[0].waiters < 0)
+        status->list[0].waiters = (int64_t)status->queue_count;
+}
+
 /* One request for each name, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
 {
     int result = CLI_EXIT_OK;
-    struct simba_error error;
 
     if (argc == 0)
         return ask(client, NULL, status);
     for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
         result = ask(client, argv[i], status);
-    if (result != CLI_EXIT_OK || !status->asks_queue)
-        return result;
-    status->has_queue = simba_client_queue(client, argv[0], TIMEOUT_MS, &status->queue,
-                                           &status->queue_count, &error) == SIMBA_OK;
-    if (!status->has_queue) /* the owner is known all the same */
-        cli_message("warning: the waiters are not known: %s", error.text);
-    return CLI_EXIT_OK;
+    if (result == CLI_EXIT_OK && status->asks_queue)
+        ask_queue(client, argv[0], status);
+    return result;
 }
 
 /* The answer of a store that no process has used yet. */

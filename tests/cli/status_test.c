@@ -157,7 +157,7 @@ static void a_fence_that_is_not_known_is_a_dash_or_null(void **state)
     assert_int_equal(sqlite3_close(store), SQLITE_OK);
     assert_status_json("m", "data[0][\"state\"] == \"held\" and data[0][\"fence\"] is None");
     assert_int_equal(simba_run("status", "m", NULL), 0);
-    assert_contains(last_out(), "  -      -\n"); /* the last two columns */
+    assert_contains(last_out(), "  -      0\n"); /* the last two columns */
     struct process watch = simba_start(NULL, "watch", "m", NULL);
     wait_until(count_lines(file_read(watch.out)) == 1);
     assert_contains(file_read(watch.out), "m  owned by holder, fence -\n");
@@ -174,8 +174,36 @@ static void a_free_mutex_has_no_time_left_and_no_fence(void **state)
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     assert_status_json("m", "data[0][\"owner\"] == \"\" and data[0][\"state\"] == \"free\" and "
                             "data[0][\"ttl_ms\"] == 0 and data[0][\"transition_ms\"] == 0 and "
-                            "data[0][\"fence\"] is None and data[0][\"waiters\"] is None and "
-                            "data[0][\"queue\"] is None");
+                            "data[0][\"fence\"] is None and data[0][\"waiters\"] == 0 and "
+                            "data[0][\"queue\"] == []");
+}
+
+static size_t status_lines(void)
+{
+    assert_int_equal(simba_run("status", "m", NULL), 0);
+    return count_lines(last_out());
+}
+
+static void waiters_are_shown_in_order_with_their_notes(void **state)
+{
+    struct process first, second;
+
+    (void)state;
+    setenv("SIMBA_URL", LONG_LEASE_URL, 1);
+    struct process holder = holder_start();
+    first = simba_start(NULL, "lock", "--note", "one", "m", "--", "true", NULL);
+    wait_until(status_lines() == 5); /* table, empty line, heading, one waiter */
+    second = simba_start(NULL, "lock", "--note", "two", "m", "--", "true", NULL);
+    wait_until(status_lines() == 6);
+    assert_contains(last_out(), "  2\n\nWaiting, the next one first:\n  1  ");
+    assert_status_json("m", "data[0][\"waiters\"] == 2 and "
+                            "data[0][\"queue\"][0].endswith(\"(one)\") and "
+                            "data[0][\"queue\"][1].endswith(\"(two)\") and "
+                            "data[0][\"queue_waited_ms\"][0] >= data[0][\"queue_waited_ms\"][1]");
+    kill(holder.pid, SIGTERM);
+    process_wait(&holder);
+    assert_int_equal(process_wait(&first), 0);
+    assert_int_equal(process_wait(&second), 0);
 }
 
 /* Two columns for each of two characters of three bytes; one for a letter with an accent of its
@@ -429,6 +457,7 @@ int main(void)
         CASE(status_tells_owner_times_and_fence),
         CASE(a_fence_that_is_not_known_is_a_dash_or_null),
         CASE(a_free_mutex_has_no_time_left_and_no_fence),
+        CASE(waiters_are_shown_in_order_with_their_notes),
         CASE(columns_are_aligned_by_the_width_of_characters),
         CASE(status_lists_what_is_held_first_or_alone),
         CASE(names_with_quotes_backslashes_and_bad_utf8_make_valid_json),

@@ -141,10 +141,15 @@ static int list_waiters(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     struct list list = {.now_ms = simba_now_ms()};
     const struct sb_sql_sink sink = {.row = add_waiter, .user = &list};
     struct simba_reply reply = SIMBA_REPLY_INIT;
-    int code = SIMBA_OK;
+    struct simba_error error;
+    int code;
 
-    if (r->connection->has_queue)
-        code = sb_sql_repository_queue(r, job->request->mutex, &sink, failure);
+    if (!r->connection->has_queue) {
+        sb_error_set(&error, SIMBA_EUNSUPPORTED, "the database has no table of waiters");
+        sb_sql_batch_refuse(batch, job, &error);
+        return SIMBA_OK;
+    }
+    code = sb_sql_repository_queue(r, job->request->mutex, &sink, failure);
     if (code == SIMBA_OK) {
         reply.list = list.items;
         reply.list_count = list.count;
