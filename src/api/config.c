@@ -268,7 +268,7 @@ static int translate(struct sb_config *config, const char *text, size_t size,
     return code;
 }
 
-/* A pipe has no folder to speak of. NULL: there is none. */
+/* A pipe or a descriptor has no folder to speak of. NULL: there is none. */
 static const char *find_folder(const char *path, const struct file *file, char buffer[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -277,7 +277,8 @@ static const char *find_folder(const char *path, const struct file *file, char b
 
     sb_text_init(&text, folder, sizeof folder);
     sb_text_add(&text, "%.*s.", slash != NULL ? (int)(slash + 1 - path) : 0, path);
-    if (file->mode == 0 || text.cut || realpath(folder, buffer) == NULL)
+    if (file->mode == 0 || text.cut || realpath(folder, buffer) == NULL ||
+        strncmp(buffer, "/proc/", strlen("/proc/")) == 0)
         return NULL;
     return strcmp(buffer, "/") != 0 ? buffer : "";
 }

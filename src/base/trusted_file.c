@@ -406,6 +406,15 @@ static bool is_pipe(int fd, const struct stat *status)
     return S_ISFIFO(status->st_mode) && fstatfs(fd, &system) == 0 && system.f_type == PIPEFS_MAGIC;
 }
 
+/* Memory that no process can write any more, whoever else has its descriptor. */
+static bool is_sealed(int fd)
+{
+    int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & wanted) == wanted;
+}
+
 static bool refuse_given(struct walk *walk)
 {
     return fail_rule(walk, "it is the descriptor of a file that its path does not lead to: give "
@@ -455,16 +464,16 @@ static bool open_file(struct walk *walk, int *ret_fd, struct stat *ret_status)
                                 ret_fd);
 }
 
-/* The text of the link is no path, or one that may lead elsewhere by now. A pipe has no path, so
- * its owner decides. A file counts only by its path, as the descriptor may have come from another
- * user: *ret_fd stays -1, and the walk goes on there. */
+/* The text of the link is no path, or one that may lead elsewhere by now. A pipe has no path, nor
+ * has sealed memory, so its owner decides. A file counts only by its path, as the descriptor may
+ * have come from another user: *ret_fd stays -1, and the walk goes on there. */
 static bool open_descriptor(struct walk *walk, int *ret_fd, struct stat *ret_status)
 {
     int fd = open_entry(walk, 0, ret_status);
 
     if (fd < 0)
         return false;
-    if (is_pipe(fd, ret_status))
+    if (is_pipe(fd, ret_status) || is_sealed(fd))
         return take_file(walk, fd, check_owner(walk, "it", ret_status), ret_fd);
     close(fd);
     walk->by_descriptor = true;

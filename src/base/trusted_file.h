@@ -10,8 +10,9 @@
  *     bit it is enough that the entry belongs to root or to the effective user.
  * A file in /proc or /sys is not, nor is what a link in /proc leads to, except /proc/self and
  * /proc/thread-self: the kernel does not follow the others by their text, and may reach a folder of
- * another mount namespace. A pipe that this process was given as a descriptor (/dev/stdin,
- * /dev/fd/N) is trusted if its owner is; a file behind a descriptor by the path that /proc names.
+ * another mount namespace. A pipe, or memory that is sealed against writing, that this process was
+ * given as a descriptor (/dev/stdin, /dev/fd/N) is trusted if its owner is; a file behind a
+ * descriptor by the path that /proc names.
  */
 #ifndef SB_BASE_TRUSTED_FILE_H
 #define SB_BASE_TRUSTED_FILE_H

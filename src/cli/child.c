@@ -81,7 +81,7 @@ extern char **environ;
 #define GUARDIAN_RETRY_MS 100
 
 struct environment {
-    char **list; /* what is inherited, then the variables below, then NULL */
+    char **list; /* what is inherited, the variables below, perhaps the store, NULL */
     char variables[VARIABLES][VARIABLE_MAX];
 };
 
@@ -92,6 +92,8 @@ static bool is_withheld(const char *variable, const struct cli_child_setup *setu
     return strncmp(variable, "SIMBA_MUTEX=", 12) == 0 ||
            strncmp(variable, "SIMBA_CONTENDER_ID=", 19) == 0 ||
            strncmp(variable, "SIMBA_FENCE=", 12) == 0 ||
+           (setup->store[0] != 0 && (strncmp(variable, "SIMBA_URL=", 10) == 0 ||
+                                     strncmp(variable, "SIMBA_CONFIG=", 13) == 0)) ||
            (!setup->notify && (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 ||
                                strncmp(variable, "WATCHDOG_USEC=", 14) == 0 ||
                                strncmp(variable, "WATCHDOG_PID=", 13) == 0));
@@ -103,7 +105,7 @@ static bool environment_build(struct environment *environment, const struct cli_
 
     while (environ[count] != NULL)
         count++;
-    environment->list = calloc(count + VARIABLES + 1, sizeof *environment->list);
+    environment->list = calloc(count + VARIABLES + 2, sizeof *environment->list);
     if (environment->list == NULL)
         return false;
     snprintf(environment->variables[0], VARIABLE_MAX, "SIMBA_MUTEX=%s", setup->mutex);
@@ -116,6 +118,8 @@ static bool environment_build(struct environment *environment, const struct cli_
     }
     for (size_t i = 0; i < VARIABLES; i++)
         environment->list[used++] = environment->variables[i];
+    if (setup->store[0] != 0)
+        environment->list[used++] = (char *)setup->store;
     return true;
 }
 

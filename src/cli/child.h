@@ -42,6 +42,7 @@ struct cli_child_setup {
     const char *mutex;
     const char *id;
     uint64_t fence;
+    const char *store; /* the variable that names it; "": the environment does already */
     bool notify; /* also the socket of the service manager, which is this program's own otherwise */
     bool terminal;        /* the terminal is for the child, where this process has it */
     bool adopts;          /* cli_orphans_adopt has succeeded */

@@ -228,6 +228,8 @@ int cli_job_open(struct cli_job *job, int64_t until_ms)
     cli_message_start_queue();
     int code = cli_store_find(job->cli, false, &found, &job->error);
     if (code == SIMBA_OK)
+        code = cli_inherit_store(job->cli, found.url, job->store, &job->error);
+    if (code == SIMBA_OK)
         code = open_when_up(job, &found, until_ms);
     cli_store_forget(&found);
     if (code != SIMBA_OK)
@@ -273,6 +275,7 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
         .setup = {.mutex = job->mutex,
                   .id = shown_id,
                   .fence = fence,
+                  .store = job->store,
                   .notify = job->pass_notify,
                   .terminal = job->terminal,
                   .adopts = job->adopts,

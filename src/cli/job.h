@@ -8,6 +8,7 @@
 #define CLI_JOB_H
 
 #include "cli/child.h"
+#include "cli/inherit.h"
 #include "cli/store.h"
 
 #include <simba/simba.h>
@@ -35,6 +36,7 @@ struct cli_job {
     bool tells_of_store;     /* cli_job_open says that it waits for the store */
     atomic_bool opened;      /* by cli_job_open; any thread */
     struct cli_events events;
+    char store[CLI_INHERIT_MAX]; /* for the command: see cli_inherit_store */
     simba_client *client;
     struct simba_error error; /* why cli_job_open failed */
 };

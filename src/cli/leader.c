@@ -162,6 +162,7 @@ static int start(struct leader *leader)
     else
         leader->start_until_ms = job->wait_ms == 0 ? 0 : SIMBA_INFINITE;
     job->tells_of_store = true;
+    job->cli->show_store = !job->cli->quiet;
     if (!cli_background_start(&background, create_contender, leader))
         return cli_fail_system("cannot start a thread");
     background.ends = cli_signal_tells_to_end;

@@ -172,11 +172,25 @@ int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba
     return SIMBA_OK;
 }
 
+/* In a fleet a store that was not named means that every machine has its own. */
+static int refuse_default(struct simba_error *error)
+{
+    const char *required = getenv("SIMBA_REQUIRE_URL");
+
+    if (required == NULL || required[0] == 0 || strcmp(required, "0") == 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_ECONFIG,
+                        "no store is named, and SIMBA_REQUIRE_URL refuses the default one, which "
+                        "reaches this host only: give one with --url, --config or SIMBA_URL");
+}
+
 static int default_url(bool create, char *buffer, size_t size, struct simba_error *error)
 {
     char path[PATH_MAX];
 
-    int code = default_path(path, sizeof path, error);
+    int code = refuse_default(error);
+    if (code == SIMBA_OK)
+        code = default_path(path, sizeof path, error);
     if (code == SIMBA_OK && create)
         code = create_folders(path, error);
     if (code != SIMBA_OK)
@@ -280,24 +294,26 @@ bool cli_store_is_file(void)
 }
 
 /* Once, however often the store is tried. */
-static void show_store(const struct cli *cli, const char *url)
+static void show_store(const struct cli *cli, const char *url, bool named)
 {
     if (cli_store_shown() != NULL)
         return;
     atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
     if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
-        cli_message("the store is %s", shown_url);
+        cli_message("the store is %s%s", shown_url,
+                    named ? "" : ", since none is named: it reaches this host only");
 }
 
 int cli_store_locate(const struct cli *cli, bool named, struct cli_store_found *ret_found,
                      struct simba_error *error)
 {
     int code = find_named(cli, ret_found, error);
+    bool found = code != SIMBA_ENOTFOUND;
 
-    if (code == SIMBA_ENOTFOUND && !named)
+    if (!found && !named)
         code = default_url(true, ret_found->url, sizeof ret_found->url, error);
     if (code == SIMBA_OK)
-        show_store(cli, ret_found->url);
+        show_store(cli, ret_found->url, found);
     return code;
 }
 
@@ -385,7 +401,7 @@ int cli_store_open_existing(const struct cli *cli, simba_client **ret_client,
     if (code == SIMBA_OK) {
         if (!cli->show_store) /* a user who is shown the store reads that first */
             cli_message_start_queue();
-        show_store(cli, found.url);
+        show_store(cli, found.url, named);
         size_t length = strlen(found.url);
         code = forbid_creation(found.url, sizeof found.url, error);
         if (code == SIMBA_OK)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Where the program takes its store and its times from, and that nobody gets to see a password."""
+import fcntl
 import json
 import os
 import shutil
@@ -38,6 +39,65 @@ def used_store(*arguments, **env):
         shutil.rmtree(".local")
         return "default"
     return " ".join(name for name in os.listdir() if name.endswith(".db"))
+
+
+# ---- No store -----------------------------------------------------------------------------------
+
+@case
+def a_fleet_can_refuse_the_store_that_nobody_named():
+    home = {**NO_STORE, "HOME": os.getcwd()}
+    verbs = (["lock", "m", "--", "true"], ["lead", "m", "--", "true"], ["status"], ["watch", "m"], ["init"])
+    for verb in verbs:
+        program = run(*verb, env={**home, "SIMBA_REQUIRE_URL": "1"})
+        equal(program.code, 78)
+        contains(program.said(), "simba: no store is named, and SIMBA_REQUIRE_URL refuses the default one")
+    true(not os.path.exists(".local"), "it was created")
+    write("off.yaml", "simba: {enabled: false}\n")
+    for verb in verbs:
+        equal(run(*verb, env={**home, "SIMBA_CONFIG": "off.yaml"}).code, 78)
+    named = {"SIMBA_REQUIRE_URL": "1", "SIMBA_CONFIG": "off.yaml", "SIMBA_URL": f"sqlite:{os.getcwd()}/named.db"}
+    equal(used_store(**named), "named.db")
+    for value in ("", "0"):
+        equal(used_store(SIMBA_REQUIRE_URL=value), "default")
+
+
+@case
+def lead_and_schedule_name_their_store_first_and_say_that_the_default_one_is_of_this_host():
+    home = {**NO_STORE, "HOME": os.getcwd()}
+    default = f"simba: the store is sqlite:{os.getcwd()}/.local/state/simba/simba.db, since none is named: " \
+        "it reaches this host only"
+    for verb in (["lead", "--restart", "never", "m"], ["schedule", "--every", "1s", "m"]):
+        command = ["sh", "-c", "kill $PPID"] if verb[0] == "schedule" else ["true"]
+        for env, first in ((home, default), ({"SIMBA_URL": "sqlite:named.db"}, "simba: the store is sqlite:named.db")):
+            program = run(*verb, "--", *command, env=env)
+            equal((program.code, program.said().splitlines()[0]), (0, first))
+        true("the store" not in run("-q", *verb, "--", *command, env=home).said(), "it is not quiet")
+
+
+@case
+def a_command_that_runs_simba_finds_the_store_that_it_runs_under():
+    config("flag.yaml", "file.db")
+    other = {**NO_STORE, "HOME": os.getcwd(), "SIMBA_URL": f"sqlite:{os.getcwd()}/other.db", "SIMBA_CONFIG": "none.yaml"}
+    for given in (["-u", "sqlite:jobs%20of%20mine.db"], ["-u", f"sqlite:{os.getcwd()}/a.db?ttl=5s"], ["-c", "flag.yaml"]):
+        for verb in (["lock"], ["lead", "--restart", "never"]):
+            program = run("-q", *given, *verb, "m", "--", "sh", "-c", "cd /; $0 status --json m", PROGRAM, env=other)
+            equal((program.code, program.said()), (0, ""))
+            contains(read(program.out), '"state":"held"')
+    program = run("lock", "m", "--", "sh", "-c", "echo $SIMBA_URL $SIMBA_CONFIG", env=other)
+    equal(read(program.out).split(), [other["SIMBA_URL"], "none.yaml"])
+
+
+@case
+def memory_is_read_as_a_configuration_when_nobody_can_change_it_any_more():
+    fd = os.memfd_create("store", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.write(fd, f"simba: {{url: 'sqlite:{os.getcwd()}/memory.db'}}\n".encode())
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK
+    os.fchmod(fd, 0o400)
+    for added, code in ((0, 78), (fcntl.F_SEAL_SHRINK, 78), (seals, 0), (0, 0)):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, added)
+        equal(run("-c", f"/dev/fd/{fd}", "lock", "m", "--", "true", pass_fds=(fd,)).code, code)
+    os.close(fd)
+    true(os.path.exists("memory.db"), "it used another store")
 
 
 # ---- Precedence ---------------------------------------------------------------------------------

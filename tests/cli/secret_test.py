@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from program import (PROGRAM, Simba, case, contains, equal, main, number, read, run, true, url, wait_until, write)
-from stores import free_port
+from stores import Redis, free_port
 
 SECRET = "s3cr3t-w0rd"
 HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
@@ -79,8 +79,32 @@ def a_password_in_the_environment_is_not_seen_in_proc_and_passed_on():
     wait_until(program.takes_signals)
     hidden(read(f"/proc/{program.pid}/environ"), "/proc/PID/environ")
     program.end()
-    program = run("-u", url("other.db"), "lock", "m", "--", "sh", "-c", "echo $SIMBA_URL", env={"SIMBA_URL": secret})
-    equal(read(program.out), secret + "\n")
+
+
+def a_password_of_the_command_line_reaches_the_command_by_a_descriptor():
+    """Of the environment it is passed on as it is."""
+    redis = Redis()
+    try:
+        redis.socket.sendall(f"ACL SETUSER user on >{SECRET} ~* &* +@all\r\n".encode())
+        contains(redis.socket.recv(4096).decode(), "OK")
+        secret = f"redis://user:{SECRET}@127.0.0.1:{redis.port}"
+        program = run("lock", "m", "--", "sh", "-c", "echo $SIMBA_URL", env={"SIMBA_URL": secret})
+        equal((program.code, read(program.out)), (0, secret + "\n"))
+        write("c.yaml", f"simba: {{redis: {{url: '{secret}'}}}}\n")
+        os.chmod("c.yaml", 0o600)
+        for given in (["-u", secret], ["-c", "c.yaml"]):
+            look = f"env; cd /; $0 status --json m; exec 3</dev/null; $0 lock other -- $0 status --json m"
+            program = run(*given, "--exact-id", "outer", "lock", "m", "--", "sh", "-c", look, PROGRAM)
+            equal((program.code, program.said()), (0, ""))
+            hidden(read(program.out), "the environment or what was printed")
+            true(not re.search("^SIMBA_URL", read(program.out), re.M), "there is another store, too")
+            equal(read(program.out).count('"owner":"outer"'), 2)
+    finally:
+        redis.stop()
+
+
+if Redis.exists():
+    case(a_password_of_the_command_line_reaches_the_command_by_a_descriptor)
 
 
 def copy_with_tellers():
@@ -125,8 +149,8 @@ def what_has_no_password_is_passed_on_as_it_is():
 def no_verb_tells_a_password_in_an_error_or_a_log():
     secret = store()
     for arguments in (["lock", "m", "--", "true"], ["lock", "-n", "m", "--", "true"],
-                      ["lock", "-w", "1200ms", "m", "--", "true"], ["lead", "m", "--", "true"],
-                      ["schedule", "--every", "1s", "m", "--", "true"], ["status"], ["watch", "m"],
+                      ["lock", "-w", "1200ms", "m", "--", "true"], ["lead", "-w", "0s", "m", "--", "true"],
+                      ["schedule", "-w", "200ms", "--every", "1s", "m", "--", "true"], ["status"], ["watch", "m"],
                       ["release", "-f", "m"], ["init"], ["init", "--print"], ["tck", "--case", "start"],
                       ["bench", "cycle"]):
         for given in (["-u", secret, "--log-level", "debug"], ["-u", secret + "?nonsense=1"]):

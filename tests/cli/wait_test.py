@@ -238,7 +238,7 @@ def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
     said = "simba: 'm' is held by outer, whose command runs this simba: it would wait for itself for ever\n"
     outer = ["-q", "--exact-id", "outer", "lock", "m", "--"]
     between = [PROGRAM, "lock", "other", "--", "env", "-u", "SIMBA_MUTEX"]
-    for inner in (["lock", "m"], ["lock", "-w", "1m", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"]):
+    for inner in (["lock", "m"], ["lock", "-w", "1m", "m"], ["-q", "lead", "m"], ["-q", "schedule", "--every", "1s", "m"]):
         for way in ([], between, between + [PROGRAM, "-q", "lead", "--restart", "never", "third", "--"]):
             program = run(*outer, *way, PROGRAM, *inner, "--", "touch", "ran")
             equal((program.code, program.said()), (64, said))
