@@ -133,18 +133,26 @@
 
 /* The first one leaves the line also where nothing is reserved: a dead one is woken once. A waiter
  * whose row is locked is about to leave, or to win. It is passed over, so that two clients
- * that hand on never wait for each other. */
+ * that hand on never wait for each other.
+ *
+ * The one that is told of the reservation comes if the first does not. So it is one of another
+ * client, if such a one is near: the waiters of a process that was killed are all dead. */
 /* clang-format off */
 #define TELL_CLIENT(kind, id)                                                                      \
     "pg_catalog.pg_notify(l.client::pg_catalog.text, " kind OP("||") "$1" OP("||") "E'\\n'" OP(    \
         "||") id ")"
 #define HAND_ON                                                                                    \
     "WITH past AS (" DELETE_PAST "),"                                                              \
-    " line AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE  \
+    " first AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE     \
     " AND w.id" OP("<>") "$2 AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                  \
-    " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since"                     \
-    " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 2 ELSE 1 END FOR UPDATE OF w SKIP LOCKED),"      \
-    " first AS (SELECT id FROM line ORDER BY since LIMIT 1),"                                      \
+    " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since LIMIT 1"             \
+    " FOR UPDATE OF w SKIP LOCKED),"                                                               \
+    " next AS (SELECT n.id, n.client FROM (SELECT w.id, w.client, w.since FROM " WAITERS " w"      \
+    " WHERE " IN_LINE " AND w.since" OP(">=") "(SELECT since FROM first) AND w.id" OP("<>") "$2"   \
+    " AND w.id" OP("<>") "(SELECT id FROM first) ORDER BY w.since LIMIT 16) n"                     \
+    " ORDER BY n.client" OP("=") "(SELECT client FROM first), n.since"                             \
+    " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 1 ELSE 0 END),"                                  \
+    " line AS (SELECT id, client FROM first UNION ALL SELECT id, client FROM next),"               \
     " reserved AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "$3::bigint FROM first" \
     " WHERE " OF_MUTEX " AND w.id" OP("=") "first.id)"                                             \
     " SELECT pg_catalog.count(" TELL_CLIENT(                                                       \
