@@ -73,7 +73,7 @@ extern "C" {
 
 /* The version of all structs and functions of this header. It grows with each change of them. The
  * library refuses a backend that was built with another one. */
-#define SIMBA_BACKEND_ABI 2
+#define SIMBA_BACKEND_ABI 3
 
 struct uv_loop_s;
 
@@ -105,7 +105,14 @@ enum simba_op {
     SIMBA_OP_LIST,
     /* Return the waiters of the mutex, the next one first, change nothing. Only with
      * `has_queue`. */
-    SIMBA_OP_QUEUE
+    SIMBA_OP_QUEUE,
+    /* Return the property of that name. One that was never written is empty and has only the
+     * store's clock. Change no property. Only with `has_properties`. */
+    SIMBA_OP_GET_PROPERTY,
+    /* Write `value` as the property of that name. With an `id`: only if the owner is `id`;
+     * otherwise change nothing and answer SIMBA_ELOST. A repetition does no harm. Only with
+     * `has_properties`. */
+    SIMBA_OP_SET_PROPERTY
 };
 
 struct simba_request {
@@ -123,6 +130,8 @@ struct simba_request {
     /* ACQUIRE, RELEASE: how long a reservation lasts that it makes. 0: it makes none, and takes the
      * mutex whomever it is reserved for. */
     int64_t reserve_ms;
+    const char *property; /* GET_PROPERTY, SET_PROPERTY: its name */
+    const char *value;    /* SET_PROPERTY */
 };
 
 struct simba_reply {
@@ -145,11 +154,12 @@ struct simba_reply {
     /* ACQUIRE without an owner: > 0 where the mutex is reserved for another contender. That is a
      * hint like a notice: who owns is decided by the record alone. */
     int64_t reserved_left_ms;
+    const struct simba_property *property; /* GET_PROPERTY */
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0                       \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0, NULL                 \
     }
 
 enum simba_notice {
@@ -288,6 +298,9 @@ struct simba_backend_ops {
      * begin with that struct and go on with what the backend itself needs, such as the member that
      * the option fills. */
     size_t option_size;
+
+    /* Whether the store keeps properties of mutexes. Without, the library refuses them. */
+    bool has_properties;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

@@ -647,6 +647,36 @@ SIMBA_API int simba_client_force_release(simba_client *client, const char *mutex
                                          int64_t timeout_ms, struct simba_owner *ret_owner,
                                          struct simba_error *error);
 
+/* ---- Properties: small facts kept with a mutex ----------------------------------------------- */
+
+#define SIMBA_PROPERTY_NAME_MAX 32   /* bytes: lower-case letters, digits, '.', '-' and '_' */
+#define SIMBA_PROPERTY_VALUE_MAX 512 /* bytes, without control characters */
+
+/* A short text that every participant may read and write. It stays on the store when the mutex is
+ * released. It is a record or a hint: who owns is decided by the lease alone. */
+struct simba_property {
+    char value[SIMBA_PROPERTY_VALUE_MAX + 1]; /* empty: it was never written, or is void */
+    int64_t written_ms; /* when it was written, since 1970 by the store's clock; 0: never */
+    int64_t store_ms;   /* what that clock showed when the property was read */
+};
+
+/* Reads a property of a mutex, which need not exist. What the store has is cut to the length of a
+ * value, and control characters in it are replaced. Waits at most `timeout_ms`.
+ *   SIMBA_EUNSUPPORTED  the store, one of the application, keeps no properties
+ *   SIMBA_EDENIED       an SQL server: there is no table `simba_property`, and the user may not
+ *                       create it; or a right is missing */
+SIMBA_API int simba_client_property_get(simba_client *client, const char *mutex, const char *name,
+                                        int64_t timeout_ms, struct simba_property *ret_property,
+                                        struct simba_error *error);
+
+/* Writes a property. With `owner_id` only if that contender owns the mutex; NULL: in any case. An
+ * empty value voids it. Waits at most `timeout_ms`. Fails as simba_client_property_get, and:
+ *   SIMBA_ELOST     `owner_id` does not own the mutex, and nothing was written
+ *   SIMBA_EUNKNOWN  the reply was lost; to write again does no harm */
+SIMBA_API int simba_client_property_set(simba_client *client, const char *mutex, const char *name,
+                                        const char *value, const char *owner_id, int64_t timeout_ms,
+                                        struct simba_error *error);
+
 /* The two parts of the lease that contenders of this client ask for. */
 SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,
                                  int64_t *ret_transition_ms);

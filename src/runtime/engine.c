@@ -124,6 +124,11 @@ bool sb_engine_has_queue(const struct sb_engine *engine)
     return engine->ops->has_queue;
 }
 
+bool sb_engine_has_properties(const struct sb_engine *engine)
+{
+    return engine->ops->has_properties;
+}
+
 int sb_engine_life_fd(struct sb_engine *engine)
 {
     if (sb_engine_check_process(engine, NULL) == SIMBA_OK && engine->ops->life_fd != NULL)

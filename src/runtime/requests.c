@@ -187,6 +187,7 @@ static void run_answer(struct simba_task *task)
         sb_free((void *)reply.owner);
     sb_free((void *)reply.list);
     sb_free((void *)reply.error);
+    sb_free((void *)reply.property);
 }
 
 static void *copy_of(const void *bytes, size_t size)
@@ -234,6 +235,13 @@ static void keep_list(struct sb_request *request, const struct simba_reply *repl
     }
 }
 
+static void keep_property(struct sb_request *request, const struct simba_reply *reply)
+{
+    request->reply.property = copy_of(reply->property, sizeof *reply->property);
+    if (request->reply.property == NULL)
+        request->reply.code = SIMBA_ENOMEM;
+}
+
 /* Keeps what the answer points to, because the backend's memory is its own again when reply
  * returns. */
 static void keep_answer(struct sb_request *request, const struct simba_reply *reply)
@@ -242,10 +250,13 @@ static void keep_answer(struct sb_request *request, const struct simba_reply *re
     request->reply.owner = NULL;
     request->reply.list = NULL;
     request->reply.error = NULL;
+    request->reply.property = NULL;
     if (reply->owner != NULL && reply->owner[0] != '\0')
         keep_owner(request, reply->owner);
     if (reply->list_count > 0)
         keep_list(request, reply);
+    if (reply->property != NULL)
+        keep_property(request, reply);
     if (reply->error != NULL) /* without memory the code has to do */
         request->reply.error = copy_of(reply->error, sizeof *reply->error);
 }

@@ -134,6 +134,9 @@ sb_case sb_case_late_reply;
 /* contract.c */
 sb_case sb_case_contract;
 
+/* property.c */
+sb_case sb_case_properties;
+
 /* contest.c */
 sb_case sb_case_multi_contend;
 sb_case sb_case_multi_process; /* forks: no thread may exist */

@@ -38,6 +38,7 @@ static const struct entry entries[] = {
     {"observe", sb_case_observe, false},
     {"lock_timeout", sb_case_lock_timeout, false},
     {"stop_in_callback", sb_case_stop_in_callback, false},
+    {"properties", sb_case_properties, false},
 };
 
 #define ENTRY_COUNT (sizeof(entries) / sizeof(entries[0]))

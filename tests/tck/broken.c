@@ -71,6 +71,14 @@ static void spoil_release(simba_backend *broken, struct simba_request *request)
         request->revision = true_revision(broken);
 }
 
+static void spoil_write(enum broken_how how, struct simba_request *request)
+{
+    if (how == BROKEN_PROPERTY_OF_ANY)
+        request->id = NULL;
+    if (how == BROKEN_PROPERTY_FORGETS)
+        request->value = "one";
+}
+
 static struct copy *spoiled_copy(simba_backend *broken, struct simba_request *request)
 {
     struct copy *copy = calloc(1, sizeof(*copy));
@@ -83,6 +91,8 @@ static struct copy *spoiled_copy(simba_backend *broken, struct simba_request *re
         spoil_lease(broken->how, &copy->request);
     else if (request->op == SIMBA_OP_RELEASE)
         spoil_release(broken, &copy->request);
+    else if (request->op == SIMBA_OP_SET_PROPERTY)
+        spoil_write(broken->how, &copy->request);
     return copy;
 }
 
@@ -127,7 +137,13 @@ static void broken_reply(const struct simba_backend_host *wrapped, struct simba_
     struct copy *copy = (struct copy *)(void *)request;
     struct simba_request *original = copy->original;
     struct simba_reply reply = *given;
+    struct simba_property property;
 
+    if (reply.property != NULL && broken->how == BROKEN_PROPERTY_CLOCK_STANDS) {
+        property = *reply.property;
+        property.store_ms = 1;
+        reply.property = &property;
+    }
     pthread_mutex_lock(&broken->lock);
     if (reply.revision != 0)
         broken->revision = reply.revision;
@@ -250,4 +266,5 @@ const struct simba_backend_ops broken_backend = {
     .submit = broken_submit,
     .listen = broken_listen,
     .close = broken_close,
+    .has_properties = true,
 };

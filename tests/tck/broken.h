@@ -18,6 +18,9 @@ enum broken_how {
     BROKEN_NO_TRANSITION,         /* the store lets others in when the ttl is over */
     BROKEN_ANSWERS_TWICE_AS_MUCH, /* the time left is told too long */
     BROKEN_NO_REVISION,           /* an owner is told no revision */
+    BROKEN_PROPERTY_OF_ANY,       /* a property is written for any id, owner or not */
+    BROKEN_PROPERTY_FORGETS,      /* a property cannot be overwritten */
+    BROKEN_PROPERTY_CLOCK_STANDS, /* the store's clock does */
     BROKEN_TERMS_ALIKE,           /* the terms of one id cannot be told apart */
     BROKEN_SILENT                 /* never answers an ACQUIRE */
 };

@@ -51,6 +51,7 @@ static void without_a_fault_the_same_backend_passes(void **state)
     assert_passes("lock_timeout");
     assert_passes("handover_order");
     assert_passes("schedule");
+    assert_passes("properties");
 }
 
 static void an_acquire_that_always_grants_is_caught(void **state)
@@ -130,6 +131,14 @@ static void an_answer_that_promises_too_much_time_is_caught(void **state)
     assert_caught(BROKEN_ANSWERS_TWICE_AS_MUCH, "self_fence");
 }
 
+static void wrong_properties_are_caught(void **state)
+{
+    (void)state;
+    assert_caught(BROKEN_PROPERTY_OF_ANY, "properties");
+    assert_caught(BROKEN_PROPERTY_FORGETS, "properties");
+    assert_caught(BROKEN_PROPERTY_CLOCK_STANDS, "properties");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_never_ends_is_caught),
         cmocka_unit_test(a_store_that_lets_others_in_too_early_is_caught),
         cmocka_unit_test(an_answer_that_promises_too_much_time_is_caught),
+        cmocka_unit_test(wrong_properties_are_caught),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

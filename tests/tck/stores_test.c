@@ -7,7 +7,7 @@
  */
 #include "kit.h"
 
-#define CASES 13 /* without multi_process */
+#define CASES 14 /* without multi_process */
 
 static void memory_passes_the_kit(void **state)
 {

@@ -312,6 +312,39 @@ static void answer_list(simba_backend *client, struct simba_request *request)
     sb_free(list);
 }
 
+/* With the store's lock held. */
+static int write_property(struct sb_memory_records *records, const struct simba_request *request,
+                          int64_t now_ms)
+{
+    struct sb_memory_record *record = sb_memory_ensure(records, request->mutex);
+
+    if (record == NULL)
+        return SIMBA_ENOMEM;
+    if (request->id != NULL &&
+        !(sb_memory_is_owned(record, now_ms) && is_mine(record, request->id)))
+        return SIMBA_ELOST;
+    return sb_memory_property_set(record, request->property, request->value,
+                                  simba_wall_ms(now_ms));
+}
+
+static void answer_property(simba_backend *client, struct simba_request *request)
+{
+    struct sb_memory_records *records = &client->store->records;
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    struct simba_property property;
+    int64_t now_ms;
+
+    pthread_mutex_lock(&client->store->lock);
+    now_ms = simba_now_ms();
+    if (request->op == SIMBA_OP_SET_PROPERTY)
+        reply.code = write_property(records, request, now_ms);
+    sb_memory_property_get(sb_memory_find(records, request->mutex), request->property,
+                           simba_wall_ms(now_ms), &property);
+    pthread_mutex_unlock(&client->store->lock);
+    reply.property = &property;
+    client->host->reply(client->host, request, &reply);
+}
+
 static void submit(simba_backend *client, struct simba_request *batch)
 {
     while (batch != NULL) {
@@ -319,6 +352,8 @@ static void submit(simba_backend *client, struct simba_request *batch)
 
         if (batch->op == SIMBA_OP_LIST || batch->op == SIMBA_OP_QUEUE)
             answer_list(client, batch);
+        else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
+            answer_property(client, batch);
         else
             answer(client, batch);
         batch = next;
@@ -414,6 +449,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     .options = options,
     .has_queue = true,
+    .has_properties = true,
     .no_sigpipe = true,
 };
 

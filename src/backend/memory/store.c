@@ -29,6 +29,7 @@ void sb_memory_records_free(struct sb_memory_records *records)
                          record->watchers == NULL,
                      "a store ends behind its last client");
             records->buckets[i] = record->next;
+            sb_memory_properties_free(record);
             sb_free(record);
         }
     }

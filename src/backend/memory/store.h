@@ -24,6 +24,13 @@ struct sb_memory_watcher {
     unsigned count;
 };
 
+struct sb_memory_property {
+    struct sb_memory_property *next;
+    int64_t written_ms; /* on the wall clock */
+    char name[SIMBA_PROPERTY_NAME_MAX + 1];
+    char value[SIMBA_PROPERTY_VALUE_MAX + 1];
+};
+
 /* Kept when nobody owns, so that its revision never goes back. */
 struct sb_memory_record {
     struct sb_memory_record *next; /* in its bucket */
@@ -31,6 +38,7 @@ struct sb_memory_record {
     struct sb_memory_waiter *reserved; /* the waiter that the free mutex is kept for; NULL: none */
     int64_t reserved_until_ms;
     struct sb_memory_watcher *watchers;
+    struct sb_memory_property *properties;
     struct simba_owner owner; /* `fence` is the revision; 0: it has only been watched so far */
     char mutex[SIMBA_MUTEX_MAX + 1];
 };
@@ -100,5 +108,17 @@ void sb_memory_forget(struct sb_memory_records *records, const simba_backend *cl
  * given to sb_free. SIMBA_ENOMEM when memory is short. */
 int sb_memory_list(const struct sb_memory_records *records, int64_t now_ms,
                    struct simba_mutex_status **ret_list, size_t *ret_count);
+
+/* ---- property.c: the properties of a mutex --------------------------------------------------- */
+
+/* An empty one without a time where there is none; a record of NULL has none. */
+void sb_memory_property_get(const struct sb_memory_record *record, const char *name,
+                            int64_t wall_ms, struct simba_property *ret_property);
+
+/* SIMBA_ENOMEM when memory is short. */
+int sb_memory_property_set(struct sb_memory_record *record, const char *name, const char *value,
+                           int64_t wall_ms);
+
+void sb_memory_properties_free(struct sb_memory_record *record);
 
 #endif

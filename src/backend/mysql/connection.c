@@ -256,6 +256,7 @@ const struct sb_sql_driver sb_mysql_driver = {
     .commit = commit,
     .rollback = rollback,
     .run = run,
+    .property = sb_mysql_property,
     .run_all = sb_mysql_run_all,
     .init_schema = sb_mysql_init_schema,
 };

@@ -37,6 +37,7 @@ struct sb_mysql_connection {
     char text[SB_MYSQL_TEXT_MAX];        /* of the statement that was prepared last */
     bool exact_names;                    /* names that differ in any byte are different rows */
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
+    bool has_properties; /* the table of properties is there, and is one */
     bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
 };
 
@@ -184,6 +185,17 @@ int sb_mysql_update_many(struct sb_mysql_connection *connection, struct sb_sql_i
 /* Gives the rows that have the version and the owner of the item's values the next version. */
 int sb_mysql_claim_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                         size_t count, int64_t *ret_count, struct sb_sql_failure *failure);
+
+/* ---- property.c: the properties of mutexes --------------------------------------------------- */
+
+/* `property` of struct sb_sql_driver. */
+int sb_mysql_property(struct sb_sql_connection *connection, const struct sb_sql_property *property,
+                      struct simba_property *ret_property, struct sb_sql_failure *failure);
+
+#define SB_MYSQL_CREATE_PROPERTIES                                                                 \
+    "CREATE TABLE IF NOT EXISTS simba_property (mutex varchar(264) NOT NULL, name varchar(32)"     \
+    " NOT NULL, value varchar(512) NOT NULL, written_at bigint unsigned NOT NULL,"                 \
+    " PRIMARY KEY (mutex, name)) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COLLATE utf8mb4_bin"
 
 /* ---- schema.c: the table on the server ------------------------------------------------------- */
 

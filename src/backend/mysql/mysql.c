@@ -158,6 +158,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     SB_URL_OPTIONS_OF(sb_mysql_options),
+    .has_properties = true,
     .no_sigpipe = true,
     .check_names = check_names,
 };

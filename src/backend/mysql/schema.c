@@ -18,11 +18,13 @@
 
 /* Binary collation: names and ids that differ are different, but for spaces at their end, which
  * nobody gets to store. */
-const char sb_mysql_schema[] =
-    "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"
-    " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL,"
-    " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL) ENGINE = InnoDB"
-    " COLLATE utf8mb4_bin";
+#define CREATE_MUTEX                                                                               \
+    "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"    \
+    " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL," \
+    " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL) ENGINE = InnoDB"           \
+    " COLLATE utf8mb4_bin"
+
+const char sb_mysql_schema[] = CREATE_MUTEX ";\n" SB_MYSQL_CREATE_PROPERTIES;
 
 /* One row for each of the columns, or one without a column. */
 static const char describe_table[] =
@@ -159,14 +161,14 @@ static int create(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 
     if (code != SIMBA_OK)
         return code;
-    if (sb_mysql_call_query(c, sb_mysql_schema) == 0)
+    if (sb_mysql_call_query(c, CREATE_MUTEX) == 0)
         return SIMBA_OK;
     code = sb_mysql_fail(c, false, failure);
     if (code == SIMBA_EDENIED)
         return sb_error_set_backend(&failure->error, code, (int)mysql_errno(c->mysql),
                                     "the user %s may not create a table in the database %s; "
                                     "an administrator has to run: %s",
-                                    c->mysql->user, c->mysql->db, sb_mysql_schema);
+                                    c->mysql->user, c->mysql->db, CREATE_MUTEX);
     return code == SIMBA_EEXISTS ? SIMBA_OK : code;
 }
 

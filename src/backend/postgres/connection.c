@@ -388,6 +388,7 @@ const struct sb_sql_driver sb_postgres_driver = {
     .disconnect = disconnect,
     .set_deadline = set_deadline,
     .run = run,
+    .property = sb_postgres_property,
     .run_all = run_all,
     .init_schema = init_schema,
 };

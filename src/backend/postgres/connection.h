@@ -24,6 +24,7 @@ struct sb_postgres_connection {
     char *search_path; /* the user's own, on which the table is looked for; NULL: not known yet */
     char table[SB_POSTGRES_TABLE_MAX]; /* with its schema; empty: not known yet */
     char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of what is prepared */
+    bool has_properties; /* the table of properties is there and can be used */
     bool distrusted; /* the table turned out to be a stranger's: nothing is sent any more */
 };
 
@@ -78,7 +79,11 @@ int sb_postgres_exchange_begin(struct sb_postgres_exchange *exchange,
 
 void sb_postgres_exchange_send(struct sb_postgres_exchange *exchange, int statement,
                                const struct sb_sql_values *values);
-/* `value` is its parameter; NULL: it has none. */
+/* A statement that is not prepared, with `count` parameters. */
+void sb_postgres_exchange_send_values(struct sb_postgres_exchange *exchange, const char *text,
+                                      const char *const *values, int count, bool writes,
+                                      struct sb_postgres_shape shape);
+/* The same for one that changes nothing. `value` is its parameter; NULL: it has none. */
 void sb_postgres_exchange_send_text(struct sb_postgres_exchange *exchange, const char *text,
                                     const char *value, struct sb_postgres_shape shape);
 /* For what may wait for locks longer than a request: as long as there is time. */
@@ -146,10 +151,17 @@ int sb_postgres_fail_memory(struct sb_sql_failure *failure);
 /* The statements that create the tables. */
 extern const char sb_postgres_schema[];
 
-/* Looks at the tables, and creates them where they are missing and the user may. Refuses one of a
- * stranger; does without that of the waiters. Takes note of their schema and of the width of the
- * columns. */
+/* Looks at the tables, and creates them where they are missing and the user may: all but that of
+ * the properties. Refuses one of a stranger; does without that of the waiters. Takes note of their
+ * schema and of the width of the columns. */
 int sb_postgres_init_schema(struct sb_postgres_connection *connection,
                             struct sb_sql_failure *failure);
+
+/* ---- property.c: the properties of mutexes --------------------------------------------------- */
+
+/* `property` of struct sb_sql_driver. */
+int sb_postgres_property(struct sb_sql_connection *connection,
+                         const struct sb_sql_property *property,
+                         struct simba_property *ret_property, struct sb_sql_failure *failure);
 
 #endif

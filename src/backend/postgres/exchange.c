@@ -108,13 +108,20 @@ void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
     e->writes = e->writes || sb_postgres_writes(statement);
 }
 
+void sb_postgres_exchange_send_values(struct sb_postgres_exchange *e, const char *text,
+                                      const char *const *values, int count, bool writes,
+                                      struct sb_postgres_shape shape)
+{
+    int sent = PQsendQueryParams(e->connection->pg, text, count, NULL, values, NULL, NULL, 0);
+
+    note_sent(e, sent != 0, shape);
+    e->writes = e->writes || writes;
+}
+
 void sb_postgres_exchange_send_text(struct sb_postgres_exchange *e, const char *text,
                                     const char *value, struct sb_postgres_shape shape)
 {
-    int count = value != NULL ? 1 : 0;
-    int sent = PQsendQueryParams(e->connection->pg, text, count, NULL, &value, NULL, NULL, 0);
-
-    note_sent(e, sent != 0, shape);
+    sb_postgres_exchange_send_values(e, text, &value, value != NULL ? 1 : 0, false, shape);
 }
 
 /* A little less, so that the server tells what was in the way before it is left. */

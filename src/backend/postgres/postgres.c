@@ -253,6 +253,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     SB_URL_OPTIONS_OF(sb_postgres_options),
     .has_queue = true,
+    .has_properties = true,
     .no_sigpipe = true,
     .check_names = check_names,
 };

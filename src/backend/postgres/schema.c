@@ -9,6 +9,7 @@
  */
 #include "backend/postgres/connection.h"
 
+#include "backend/postgres/tables.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -40,9 +41,10 @@
 
 const char sb_postgres_schema[] =
     CREATE NAME DEFINITION ";\n" CREATE_WAITERS SB_POSTGRES_WAITERS WAITERS_DEFINITION
-                           ";\n" CREATE_ORDER SB_POSTGRES_WAITERS ORDER_DEFINITION;
+                           ";\n" CREATE_ORDER SB_POSTGRES_WAITERS ORDER_DEFINITION
+                           ";\n" SB_POSTGRES_CREATE_PROPERTIES("");
 
-#define IS " OPERATOR(pg_catalog.=) "
+#define IS SB_POSTGRES_IS
 
 /* The requests of a session run without a path. */
 static const char restore_path[] = "SELECT pg_catalog.set_config('search_path', $1, true)";
@@ -50,13 +52,6 @@ static const char restore_path[] = "SELECT pg_catalog.set_config('search_path', 
 /* The schema is that in which a new table goes. */
 static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'),"
                                 " pg_catalog.quote_ident(pg_catalog.current_schema())";
-
-/* The first column that is missing; NULL: none is. */
-#define MISSING_COLUMN(columns)                                                                    \
-    "(SELECT w.name FROM pg_catalog.unnest(ARRAY[" columns                                         \
-    "]) w(name) WHERE NOT EXISTS (SELECT 1 FROM"                                                   \
-    " pg_catalog.pg_attribute x WHERE x.attrelid" IS "c.oid AND x.attname::pg_catalog.text" IS     \
-    "w.name AND x.attnum OPERATOR(pg_catalog.>) 0 AND NOT x.attisdropped) LIMIT 1)"
 
 /* The first name whose type is neither varchar nor text; NULL: none is. A char(n) comes back with
  * spaces behind it, so an owner would not know itself. */
@@ -67,13 +62,11 @@ static const char find_path[] = "SELECT pg_catalog.current_setting('search_path'
     "'pg_catalog.text'::pg_catalog.regtype) LIMIT 1)"
 
 /* A type's modifier is its width and 4; -1: without a limit. */
-#define IS_TRUSTED                                                                                 \
-    "o.rolsuper OR o.rolname" IS "current_user OR o.oid" IS "d.datdba OR o.oid" IS "n.nspowner"
 static const char find_table[] =
-    "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, " IS_TRUSTED ","
+    "SELECT pg_catalog.quote_ident(n.nspname), o.rolname, " SB_POSTGRES_IS_TRUSTED ","
     " m.atttypmod OPERATOR(pg_catalog.-) 4, a.atttypmod "
     "OPERATOR(pg_catalog.-) 4, "
-    "c.relpersistence, " MISSING_COLUMN(
+    "c.relpersistence, " SB_POSTGRES_MISSING_COLUMN(
         "'mutex', 'acquired_at', 'ttl_at', 'transition_at', "
         "'owner_id', 'version'") ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
                                  " JOIN pg_catalog.pg_namespace n ON "
@@ -103,9 +96,9 @@ static const char find_other[] =
     "i.indexrelid WHERE i.indrelid" IS "c.oid AND x.relname" IS "'" ORDER "')"
 /* clang-format off */
 static const char find_waiters[] =
-    "SELECT o.rolname, " IS_TRUSTED ", "
+    "SELECT o.rolname, " SB_POSTGRES_IS_TRUSTED ", "
     MAY("SELECT") " AND " MAY("INSERT") " AND " MAY("UPDATE") " AND " MAY("DELETE") ", "
-    MISSING_COLUMN("'mutex', 'id', 'since', 'client', 'reserved_until', 'note'") ", "
+    SB_POSTGRES_MISSING_COLUMN("'mutex', 'id', 'since', 'client', 'reserved_until', 'note'") ", "
     HAS_ORDER ", pg_catalog.pg_has_role(c.relowner, 'USAGE')"
     " FROM pg_catalog.pg_class c"
     " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"

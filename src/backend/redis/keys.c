@@ -9,6 +9,7 @@
 #define QUEUE "}:contender"
 #define FENCE "}:fence"
 #define RESERVED "}:reserved"
+#define PROPERTY "}:property"
 
 static struct sb_redis_argument make_key(char target[SB_REDIS_KEY_MAX], const char *mutex,
                                          size_t length, const char *suffix)
@@ -33,7 +34,8 @@ void sb_redis_keys_make(struct sb_redis_keys *keys, const char *mutex)
     keys->arguments[0] = make_key(keys->owner, mutex, length, "}");
     keys->arguments[1] = make_key(keys->queue, mutex, length, QUEUE);
     keys->arguments[2] = make_key(keys->fence, mutex, length, FENCE);
-    keys->arguments[3] = make_key(keys->reserved, mutex, length, RESERVED);
+    keys->arguments[SB_REDIS_KEY_RESERVED] = make_key(keys->reserved, mutex, length, RESERVED);
+    keys->arguments[SB_REDIS_KEY_PROPERTY] = make_key(keys->property, mutex, length, PROPERTY);
 }
 
 /* The end tells which key it is, whatever is in the name of the mutex. */

@@ -164,6 +164,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
             sb_redis_list_start(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
             sb_redis_request_start(store, batch, sb_redis_queue_take);
+        else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
+            sb_redis_request_start(store, batch, sb_redis_property_take);
         else
             sb_redis_request_start(store, batch, sb_redis_request_reply);
         batch = next;
@@ -189,6 +191,7 @@ static const struct simba_backend_ops ops = {
     SB_URL_OPTIONS_OF(sb_redis_option_table),
     .path_is_file = true,
     .has_queue = true,
+    .has_properties = true,
     .no_sigpipe = true,
 };
 

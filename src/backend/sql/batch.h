@@ -96,6 +96,10 @@ void sb_sql_batch_refuse(struct sb_sql_batch *batch, struct sb_sql_job *job,
 int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                         struct sb_sql_failure *failure);
 
+/* property.c: carries out and answers a request for a property. */
+int sb_sql_batch_property(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
+                          struct sb_sql_job *job, struct sb_sql_failure *failure);
+
 /* The writes of a run on a store that locks single rows, a database server. See sb_sql_batch_run.
  *
  *     change    all conditional updates in one transaction; what hit is answered at once

@@ -56,6 +56,14 @@ struct sb_sql_record {
     bool changing;             /* a change of the row is not committed yet */
 };
 
+/* A property of a mutex, to be read or written. */
+struct sb_sql_property {
+    const char *mutex;
+    const char *name;
+    const char *value; /* NULL: it is read */
+    const char *id;    /* the write needs that this one owns the mutex; NULL: it does not */
+};
+
 /* A contender that waits, and the client to wake. */
 #define SB_SQL_CLIENT_MAX 64
 struct sb_sql_waiter {
@@ -222,6 +230,15 @@ struct sb_sql_driver {
      * between its times count. */
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure);
+
+    /* Reads a property, or writes it and leaves *ret_property alone, in the table
+     *
+     *     simba_property(mutex, name, value, written_at)
+     *
+     * which is ours as well, and is created when it is first written. `written_at` is the
+     * database's time of day in milliseconds. SIMBA_ELOST: property->id does not own. */
+    int (*property)(struct sb_sql_connection *connection, const struct sb_sql_property *property,
+                    struct simba_property *ret_property, struct sb_sql_failure *failure);
 
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);

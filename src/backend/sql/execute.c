@@ -208,6 +208,9 @@ static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
         return list_all(batch, r, job, failure);
     case SIMBA_OP_QUEUE:
         return list_waiters(batch, r, job, failure);
+    case SIMBA_OP_GET_PROPERTY:
+    case SIMBA_OP_SET_PROPERTY:
+        return sb_sql_batch_property(batch, r, job, failure);
     case SIMBA_OP_READ:
         return r->connection->driver->run_all == NULL ? read_one(batch, r, job, failure) : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:

@@ -374,6 +374,7 @@ const struct sb_sql_driver sb_sqlite_driver = {
     .commit = commit,
     .rollback = rollback,
     .run = sb_sqlite_run,
+    .property = sb_sqlite_property,
     .init_schema = init_schema,
     .announce = announce,
     .contended = contended,

@@ -136,6 +136,13 @@ int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement wh
                   const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                   int64_t *ret_count, struct sb_sql_failure *failure);
 
+/* ---- property.c: the properties of mutexes --------------------------------------------------- */
+
+/* `property` of struct sb_sql_driver. Its clock is the host's wall clock: the boot clock would
+ * begin anew with each boot. */
+int sb_sqlite_property(struct sb_sql_connection *connection, const struct sb_sql_property *property,
+                       struct simba_property *ret_property, struct sb_sql_failure *failure);
+
 /* ---- schema.c: the tables of the file, and what a new boot of the host means to them --------- */
 
 /* Creates what is missing and enters a boot that the file does not know, in one transaction; takes

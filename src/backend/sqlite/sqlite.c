@@ -231,6 +231,7 @@ static const struct simba_backend_ops ops = {
     SB_URL_OPTIONS_OF(sb_sqlite_options),
     .path_is_file = true,
     .has_queue = true,
+    .has_properties = true,
     .no_sigpipe = true,
     .check_names = check_names,
     .life_fd = life_fd,

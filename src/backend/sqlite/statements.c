@@ -300,7 +300,8 @@ static int authorize(void *user, int action, const char *first, const char *seco
         return SQLITE_OK;
     return sqlite3_stricmp(inside, "simba_mutex") == 0 ||
                    sqlite3_stricmp(inside, "simba_meta") == 0 ||
-                   sqlite3_stricmp(inside, "simba_waiter") == 0
+                   sqlite3_stricmp(inside, "simba_waiter") == 0 ||
+                   sqlite3_stricmp(inside, "simba_property") == 0
                ? SQLITE_DENY
                : SQLITE_OK;
 }

@@ -11,6 +11,7 @@
 
 #define PROTECTION "_c_"
 #define LATCH "latch-"
+#define PROPERTIES "-property" /* behind BASE */
 
 /* ---- What may be a name ---------------------------------------------------------------------- */
 
@@ -98,6 +99,25 @@ bool sb_zk_new_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const
 
     sb_text_init(&text, ret_path, SB_ZK_PATH_SIZE);
     sb_text_add(&text, "%s/%s/" PROTECTION "%s-" LATCH, base, mutex, uuid);
+    return !text.cut;
+}
+
+bool sb_zk_property_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
+                         const char *name)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, SB_ZK_PATH_SIZE);
+    sb_text_add(&text, "%s" PROPERTIES "/%s/%s", base, mutex, name);
+    return !text.cut;
+}
+
+bool sb_zk_properties_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_path, SB_ZK_PATH_SIZE);
+    sb_text_add(&text, "%s" PROPERTIES "/%s", base, mutex);
     return !text.cut;
 }
 

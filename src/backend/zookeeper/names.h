@@ -44,6 +44,11 @@ bool sb_zk_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const cha
 bool sb_zk_new_node_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
                          const char *uuid);
 
+/* Where the properties of a mutex are: a folder beside that of the latches, and a node in it. */
+bool sb_zk_property_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex,
+                         const char *name);
+bool sb_zk_properties_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex);
+
 /* Takes BASE/MUTEX or BASE/MUTEX/NODE apart; *ret_node is "" or points into `path`. False when the
  * path is not below `base`, or its mutex has a name that none can have. */
 bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_MUTEX_MAX + 1],

@@ -73,6 +73,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
             sb_zk_list_start(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
             sb_zk_queue_start(store, batch);
+        else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
+            sb_zk_property_start(store, batch);
         else
             sb_zk_request_start(store, batch, NULL, NULL);
         batch = next;
@@ -161,6 +163,7 @@ static const struct simba_backend_ops ops = {
     .close = close_client,
     SB_URL_OPTIONS_OF(sb_zk_option_table),
     .has_queue = true,
+    .has_properties = true,
     .has_sessions = true,
     .check_names = check_names,
 };

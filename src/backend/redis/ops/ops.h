@@ -1,5 +1,5 @@
 /*
- * ops.h - the operations that tell of more than one contender: LIST and QUEUE.
+ * ops.h - the operations that are not about one contender: LIST, QUEUE and the properties.
  */
 #ifndef SB_REDIS_OPS_H
 #define SB_REDIS_OPS_H
@@ -11,5 +11,8 @@ void sb_redis_list_start(simba_backend *store, struct simba_request *request);
 
 /* QUEUE: answers the request, which has passed the stages of all requests. */
 sb_redis_call_take sb_redis_queue_take;
+
+/* GET_PROPERTY, SET_PROPERTY: the same. */
+sb_redis_call_take sb_redis_property_take;
 
 #endif

@@ -48,6 +48,23 @@ static int64_t read_number(const redisReply *reply, size_t index)
     return reply->element[index]->integer;
 }
 
+static bool is_property(enum simba_op op)
+{
+    return op == SIMBA_OP_GET_PROPERTY || op == SIMBA_OP_SET_PROPERTY;
+}
+
+/* What stands behind the token of a property. */
+static bool read_property(struct sb_redis_record *record, const redisReply *reply)
+{
+    if (reply->elements < 6 || (reply->element[3]->type != REDIS_REPLY_STRING &&
+                                reply->element[3]->type != REDIS_REPLY_NIL))
+        return false;
+    record->property = reply->element[3];
+    record->store_ms = read_number(reply, 4);
+    record->written = read_number(reply, 5) > 0;
+    return record->store_ms > 0;
+}
+
 /* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
 bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
                           const char *id, const struct sb_redis_options *options)
@@ -78,6 +95,8 @@ bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *repl
         record->queue = reply->elements > 5 ? reply->element[5] : NULL;
         return record->queue != NULL && record->queue->type == REDIS_REPLY_ARRAY;
     }
+    if (is_property(op))
+        return read_property(record, reply);
     return true;
 }
 
@@ -136,12 +155,16 @@ void sb_redis_call_end(struct sb_redis_call *call, const struct sb_redis_record 
     sb_free(call);
 }
 
-/* A READ or QUEUE changes nothing in either case. */
+static bool changes(enum simba_op op)
+{
+    return op != SIMBA_OP_READ && op != SIMBA_OP_QUEUE && op != SIMBA_OP_GET_PROPERTY;
+}
+
 void sb_redis_call_lose(struct sb_redis_call *call, const struct simba_error *why)
 {
     struct simba_error error = *why;
 
-    if (call->request->op != SIMBA_OP_READ && call->request->op != SIMBA_OP_QUEUE)
+    if (changes(call->request->op))
         error.code = SIMBA_EUNKNOWN;
     sb_redis_call_end(call, NULL, &error);
 }
@@ -165,6 +188,9 @@ static enum sb_redis_script_name script_of(enum simba_op op)
         return SB_REDIS_SCRIPT_GUARD;
     case SIMBA_OP_RELEASE:
         return SB_REDIS_SCRIPT_RELEASE;
+    case SIMBA_OP_GET_PROPERTY:
+    case SIMBA_OP_SET_PROPERTY:
+        return SB_REDIS_SCRIPT_PROPERTY;
     default:
         return SB_REDIS_SCRIPT_READ;
     }
@@ -197,6 +223,26 @@ static bool has_reservations(const struct sb_redis_call *call)
            (call->op == SIMBA_OP_ACQUIRE || call->op == SIMBA_OP_RELEASE);
 }
 
+/* The key behind the first three; 0: the script has none. */
+static size_t fourth_key(const struct sb_redis_call *call)
+{
+    return is_property(call->op)      ? SB_REDIS_KEY_PROPERTY
+           : has_reservations(call) ? SB_REDIS_KEY_RESERVED
+                                      : 0;
+}
+
+static size_t add_property(const struct simba_request *request, struct sb_redis_argument *arguments)
+{
+    size_t count = 0;
+
+    arguments[count++] = sb_redis_argument_text(request->property);
+    if (request->op == SIMBA_OP_SET_PROPERTY)
+        arguments[count++] = sb_redis_argument_text(request->value);
+    if (request->op == SIMBA_OP_SET_PROPERTY && request->id != NULL)
+        arguments[count++] = sb_redis_argument_text(request->id);
+    return count;
+}
+
 /* What only some acquires need. The position of a value says what it is, so a later one needs those
  * before it as well. */
 static size_t add_optional_values(const struct sb_redis_call *call,
@@ -227,6 +273,8 @@ static size_t add_values(const struct sb_redis_call *call, struct sb_redis_argum
         arguments[count++] = (struct sb_redis_argument){"queue", 5};
     if (call->op == SIMBA_OP_READ || call->op == SIMBA_OP_QUEUE)
         return count;
+    if (is_property(call->op))
+        return add_property(r, arguments);
     arguments[count++] = sb_redis_argument_text(r->id);
     if (call->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_redis_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
@@ -277,7 +325,7 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
     struct sb_redis_digits digits[4];
     struct sb_redis_keys keys;
     bool needs_quorum = sb_redis_call_needs_quorum(call);
-    size_t key_count = has_reservations(call) ? 4 : 3;
+    size_t fourth = fourth_key(call);
     size_t count = 3;
     int code = SIMBA_OK;
 
@@ -290,10 +338,12 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
          !sb_redis_quorum_prepare(&call->node->quorum, &call->store->options, &call->command)))
         return sb_error_plain(error, SIMBA_ENOMEM);
     name_script(call, arguments);
-    arguments[2] = (struct sb_redis_argument){key_count == 4 ? "4" : "3", 1};
+    arguments[2] = (struct sb_redis_argument){fourth != 0 ? "4" : "3", 1};
     sb_redis_keys_make(&keys, call->request->mutex);
-    for (size_t i = 0; i < key_count; i++)
+    for (size_t i = 0; i < SB_REDIS_KEY_RESERVED; i++)
         arguments[count++] = keys.arguments[i];
+    if (fourth != 0)
+        arguments[count++] = keys.arguments[fourth];
     count += add_values(call, arguments + count, digits);
     if (call->asking)
         code = send_asking(call->node, call->command.deadline_ms, error);

@@ -180,7 +180,7 @@ static void look_elsewhere(struct sb_redis_node *node, const char *text,
         sb_redis_cluster_doubt(cluster, &node->place);
 }
 
-/* Which of the four keys it is, the server does not say. */
+/* Which of the keys it is, the server does not say. */
 static void name_keys(const struct sb_redis_place *place, const char *mutex,
                       struct simba_error *error)
 {
@@ -189,9 +189,9 @@ static void name_keys(const struct sb_redis_place *place, const char *mutex,
     sb_redis_place_text(place, where);
     sb_error_set(error, SIMBA_ESTORE,
                  "the server at %.80s has something else under a key of the mutex '%s', which are "
-                 "simba:{%s}, simba:{%s}:contender, simba:{%s}:fence and simba:{%s}:reserved: "
-                 "WRONGTYPE",
-                 where, mutex, mutex, mutex, mutex, mutex);
+                 "simba:{%s}, simba:{%s}:contender, simba:{%s}:fence, simba:{%s}:reserved and "
+                 "simba:{%s}:property: WRONGTYPE",
+                 where, mutex, mutex, mutex, mutex, mutex, mutex);
 }
 
 /* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and

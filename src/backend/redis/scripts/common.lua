@@ -1,5 +1,6 @@
 -- Stands before every script. KEYS: the owner, the wait queue, the counter behind the token, and in
--- scripts that know reservations the waiter that a free mutex is reserved for; all of one mutex.
+-- scripts that know reservations the waiter that a free mutex is reserved for; in that of properties
+-- the hash of these; all of one mutex.
 -- The answer: the owner (false for nobody), what is left of its lease, the token. A script that has
 -- done what it is for answers with the token alone, because tables are what costs a server most:
 -- after an acquire or a guard the caller owns for the whole lease, after a release nobody does. An

@@ -105,6 +105,19 @@ static void on_data(int code, const char *value, int length, const struct Stat *
     end(call, code);
 }
 
+static void on_value(int code, const char *value, int length, const struct Stat *stat,
+                     const void *data)
+{
+    struct sb_zk_call *call = call_of(data);
+
+    if (code == ZOK && stat != NULL) {
+        call->stat = *stat;
+        if (value != NULL && length > 0)
+            sb_text_printable(call->value, SIMBA_PROPERTY_VALUE_MAX + 1, value, (size_t)length);
+    }
+    end(call, code);
+}
+
 /* The library passes on what a server says: names may be missing, and their number may be
  * negative. */
 static int check_names(int code, const struct String_vector *strings)
@@ -300,6 +313,31 @@ void sb_zk_get(struct sb_zk_call *call, const char *path, bool watch)
     sb_text_copy(call->text, sizeof call->text, slash != NULL ? slash + 1 : path);
     check(call,
           zoo_awget(zk, path, watch ? sb_zk_handle_on_node : NULL, call->handle, on_data, call));
+}
+
+void sb_zk_create_value(struct sb_zk_call *call, const char *path, const char *value)
+{
+    zhandle_t *zk = begin(call);
+
+    if (zk != NULL)
+        check(call, zoo_acreate2(zk, path, value, (int)strlen(value), acl_of(call), ZOO_PERSISTENT,
+                                 on_created, call));
+}
+
+void sb_zk_set_value(struct sb_zk_call *call, const char *path, const char *value)
+{
+    zhandle_t *zk = begin(call);
+
+    if (zk != NULL)
+        check(call, zoo_aset(zk, path, value, (int)strlen(value), -1, on_stat, call));
+}
+
+void sb_zk_get_value(struct sb_zk_call *call, const char *path)
+{
+    zhandle_t *zk = begin(call);
+
+    if (zk != NULL)
+        check(call, zoo_awget(zk, path, NULL, NULL, on_value, call));
 }
 
 void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch)

@@ -26,8 +26,9 @@ struct sb_zk_call {
     int64_t sent_ms;
     bool is_sync;
     int code;                      /* ZOK, or what the library or the server said */
-    struct Stat stat;              /* create, exists, get, masters */
+    struct Stat stat;              /* create, exists, get, set, masters */
     char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */
+    char *value; /* get_value: where the data goes, of SIMBA_PROPERTY_VALUE_MAX + 1 bytes */
     char **names;                  /* names: `count` of them, the receiver's to free */
     size_t count;
     struct sb_zk_ranks *ranks; /* rank: where the result goes */
@@ -44,6 +45,11 @@ void sb_zk_create_parent(struct sb_zk_call *call, const char *path, bool contain
 void sb_zk_delete(struct sb_zk_call *call, const char *path);
 void sb_zk_exists(struct sb_zk_call *call, const char *path, bool watch);
 void sb_zk_get(struct sb_zk_call *call, const char *path, bool watch);
+
+/* A plain node that holds a value: creates it, overwrites it, reads it (`value` is set before). */
+void sb_zk_create_value(struct sb_zk_call *call, const char *path, const char *value);
+void sb_zk_set_value(struct sb_zk_call *call, const char *path, const char *value);
+void sb_zk_get_value(struct sb_zk_call *call, const char *path);
 
 /* Children, ranked (`ranks` and `uuid` are set before; an empty uuid: none is mine) or as a list of
  * names. */

@@ -46,6 +46,14 @@ void sb_zk_listing_begin(struct sb_zk_listing *i, simba_backend *store,
     sb_zk_wake_at(store, i->deadline_ms);
 }
 
+void sb_zk_listing_reply(struct sb_zk_listing *i, const struct simba_reply *reply)
+{
+    *i->link = i->next;
+    if (i->next != NULL)
+        i->next->link = i->link;
+    answer(i, reply);
+}
+
 void sb_zk_listing_end(struct sb_zk_listing *i, const struct simba_mutex_status *list, size_t count,
                        const struct simba_error *error)
 {
@@ -58,10 +66,7 @@ void sb_zk_listing_end(struct sb_zk_listing *i, const struct simba_mutex_status 
     } else {
         reply.error = error;
     }
-    *i->link = i->next;
-    if (i->next != NULL)
-        i->next->link = i->link;
-    answer(i, &reply);
+    sb_zk_listing_reply(i, &reply);
 }
 
 /* A caller that is answered may ask again at once; the new request is not due. */
@@ -77,6 +82,8 @@ void sb_zk_listings_expire(simba_backend *store, int64_t now_ms)
             struct simba_error error;
 
             sb_zk_fail(&error, ZOPERATIONTIMEOUT);
+            if (i->request != NULL && i->request->op == SIMBA_OP_SET_PROPERTY)
+                error.code = SIMBA_EUNKNOWN;
             reply.code = error.code;
             reply.error = &error;
             answer(i, &reply);

@@ -22,8 +22,8 @@
  *  6. End (job.c): the next job of the latch begins.
  *
  * Each file calls only those before it in this order: job.c, find.c, release.c, acquire.c,
- * request.c, list.c, events.c. What a lower file needs of a higher one is a function pointer here
- * or in the store.
+ * request.c, list.c, property.c, events.c. What a lower file needs of a higher one is a function
+ * pointer here or in the store.
  */
 #ifndef SB_ZK_OPS_H
 #define SB_ZK_OPS_H
@@ -186,6 +186,9 @@ void sb_zk_listing_end(struct sb_zk_listing *listing, const struct simba_mutex_s
 /* Answers those whose time is over, and names the next instant to be called at. */
 void sb_zk_listings_expire(simba_backend *store, int64_t now_ms);
 
+/* Ends it with another reply. */
+void sb_zk_listing_reply(struct sb_zk_listing *listing, const struct simba_reply *reply);
+
 /* A request that nothing could be begun for: no memory. */
 void sb_zk_listing_refuse(simba_backend *store, struct simba_request *request);
 
@@ -193,6 +196,9 @@ void sb_zk_list_start(simba_backend *store, struct simba_request *request);
 
 /* queue.c */
 void sb_zk_queue_start(simba_backend *store, struct simba_request *request);
+
+/* property.c */
+void sb_zk_property_start(simba_backend *store, struct simba_request *request);
 
 /* events.c: what the timer, the session and its watches tell */
 void sb_zk_on_timer(uv_timer_t *timer); /* store->due */

@@ -1,0 +1,33 @@
+/*
+ * property.c - a request for a property of a mutex. Must not know statements.
+ */
+#include "backend/sql/batch.h"
+
+#include "base/check.h"
+
+/* A write that is repeated after a failure does no harm, so the caller may try it again. */
+int sb_sql_batch_property(struct sb_sql_batch *batch, struct sb_sql_repository *r,
+                          struct sb_sql_job *job, struct sb_sql_failure *failure)
+{
+    const struct simba_request *request = job->request;
+    const struct sb_sql_property property = {
+        .mutex = request->mutex,
+        .name = request->property,
+        .value = request->op == SIMBA_OP_SET_PROPERTY ? request->value : NULL,
+        .id = request->id};
+    struct simba_property found = {.written_ms = 0};
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    bool moved;
+    int code = sb_sql_repository_check_names(r, request->mutex, request->id, failure);
+
+    SB_CHECK(request->property != NULL, "a property has a name");
+    if (code == SIMBA_OK)
+        code = r->connection->driver->property(r->connection, &property, &found, failure);
+    if (code == SIMBA_OK)
+        code = sb_sql_repository_check(r, &moved, failure);
+    if (code != SIMBA_OK)
+        return code;
+    reply.property = &found;
+    sb_sql_batch_answer(batch, job, &reply);
+    return SIMBA_OK;
+}
