@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/events.h"
 #include "cli/job.h"
+#include "cli/once.h"
 #include "cli/progress.h"
 #include "cli/store.h"
 
@@ -28,11 +29,14 @@
 /* How long the store gets to answer when a wait is over. */
 #define ANSWER_MS 1000
 
+#define CODE_UNSET (-1)
+
 /* Threads of the library may use it until the program has ended. */
 static struct lock {
     struct cli_job job;
+    struct cli_once once;
     bool try_once;
-    int contended_code;
+    int contended_code; /* CODE_UNSET: not given */
     int64_t started_ms;
     int64_t acquired_ms;
     int lost_fd; /* readable when the lease was lost */
@@ -45,10 +49,12 @@ static struct lock {
     /* Written by the waiting thread. The main thread reads `code` only after it has ended. */
     _Atomic(simba_locker *) locker;
     int code;
+    struct cli_outcome outcome; /* of the command, before the mutex is released */
     bool gone; /* the release found that the lease was lost; read when that has ended */
 } this_lock = {
     .job = CLI_JOB_INIT(SIMBA_INFINITE),
-    .contended_code = CLI_EXIT_CONTENDED,
+    .contended_code = CODE_UNSET,
+    .outcome = {.how = CLI_ENDED_NOT_STARTED},
     .decided = ATOMIC_FLAG_INIT,
 };
 
@@ -57,8 +63,12 @@ static const struct cli_option options[] = {
      CLI_FLAG(struct lock, try_once)},
     {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
      CLI_DURATION(struct cli_job, wait_ms)},
-    {'E', "contended-code", "CODE", "exit code if another contender holds the mutex, 0 to 255 (75)",
+    {'E', "contended-code", "CODE", "exit code if another contender holds the mutex, 0 to 255 (75; with --once-per 0)",
      CLI_NUMBER(struct lock, contended_code, 0, 255)},
+    {0, "once-per", "DURATION", "do not run COMMAND if a machine has run it within this time",
+     CLI_INTERVAL(struct lock, once.period_ms)},
+    {0, "retry-failed", NULL, "with --once-per: a run that failed does not count",
+     CLI_FLAG(struct lock, once.retry_failed)},
     {0, "hold-at-least", "DURATION", "keep the mutex for that time, also after COMMAND ended",
      CLI_DURATION(struct lock, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
@@ -73,6 +83,33 @@ static const struct cli_option options[] = {
 static void on_lost(void *user)
 {
     eventfd_write(((struct lock *)user)->lost_fd, 1);
+}
+
+static int acquire_mutex(struct lock *lock, simba_locker *locker, int64_t until_ms)
+{
+    struct simba_error *error = &lock->job.error;
+
+    if (lock->try_once)
+        return simba_locker_try_acquire(locker, error);
+    if (lock->job.wait_ms == SIMBA_UNSET)
+        return simba_locker_acquire(locker, error);
+    return simba_locker_acquire_timeout(locker, sb_time_left(until_ms, simba_now_ms()), error);
+}
+
+/* With --once-per, by the owner. Without the record of runs nothing runs. */
+static int begin_period(struct lock *lock, simba_locker *locker)
+{
+    struct cli_job *job = &lock->job;
+    struct simba_error ignored; /* the first one is told */
+    int code;
+
+    if (lock->once.period_ms == 0)
+        return SIMBA_OK;
+    code = cli_once_begin(&lock->once, job->client, job->mutex, simba_locker_id(locker),
+                          &job->error);
+    if (code != SIMBA_OK)
+        simba_locker_release(locker, &ignored);
+    return code;
 }
 
 /* A store that is down when a bounded wait begins may be up before it ends. */
@@ -101,12 +138,8 @@ static int open_and_acquire(struct lock *lock)
     atomic_store(&lock->locker, locker);
     if (atomic_flag_test_and_set(&lock->decided))
         return SIMBA_ECANCELED;
-    if (lock->try_once)
-        return simba_locker_try_acquire(locker, &job->error);
-    if (lock->job.wait_ms == SIMBA_UNSET)
-        return simba_locker_acquire(locker, &job->error);
-    return simba_locker_acquire_timeout(locker, sb_time_left(until_ms, simba_now_ms()),
-                                        &job->error);
+    code = acquire_mutex(lock, locker, until_ms);
+    return code == SIMBA_OK ? begin_period(lock, locker) : code;
 }
 
 static void wait_for_mutex(void *user)
@@ -122,8 +155,11 @@ static void wait_for_mutex(void *user)
 static void release(void *user)
 {
     struct lock *lock = user;
+    const struct cli_job *job = &lock->job;
     struct simba_error error;
 
+    cli_once_end(&lock->once, job->client, job->mutex, simba_locker_id(lock->locker),
+                 &lock->outcome);
     int code = simba_locker_release(lock->locker, &error);
     lock->gone = simba_error_group(code) == SIMBA_GROUP_LOST;
     if (code != SIMBA_OK && !lock->gone && lock->job.cli->log_level >= SIMBA_LOG_WARN)
@@ -232,7 +268,8 @@ static bool store_answers(const struct lock *lock, struct simba_owner *owner,
 /* With -E 0 it is no failure and nothing is printed: cron would send a mail. */
 static int report_contended(struct lock *lock)
 {
-    bool wanted = lock->contended_code != CLI_EXIT_OK || lock->job.cli->log_level >= SIMBA_LOG_INFO;
+    bool wanted = lock->contended_code != CLI_EXIT_OK || lock->once.period_ms != 0 ||
+                  lock->job.cli->log_level >= SIMBA_LOG_INFO;
     struct simba_owner owner = SIMBA_OWNER_NONE;
     struct simba_error error;
     char owned[CLI_PROGRESS_OWNER_MAX];
@@ -379,8 +416,15 @@ static void close_all(void *user)
 static int work(struct lock *lock)
 {
     lock->acquired_ms = simba_now_ms();
+    if (lock->once.done) {
+        if (!lock->job.cli->quiet)
+            cli_once_report(&lock->once, lock->job.mutex);
+        give_back(lock, CLI_EXIT_OK);
+        return CLI_EXIT_OK;
+    }
     cli_job_fit(&lock->job, simba_locker_window_ms(lock->locker));
     struct cli_outcome outcome = run_command(lock);
+    lock->outcome = outcome;
     keep_minimum(lock, &outcome);
     cli_notify_stopping();
     give_back(lock, outcome.status);
@@ -416,6 +460,12 @@ static int run(struct cli *cli, int argc, char **argv)
     lock->started_ms = simba_now_ms();
     if (lock->try_once && lock->job.wait_ms != SIMBA_UNSET)
         return cli_usage_error(cli, "--no-wait and --wait exclude each other");
+    if (lock->once.retry_failed && lock->once.period_ms == 0)
+        return cli_usage_error(cli, "--retry-failed needs --once-per");
+    if (lock->once.period_ms != 0 && lock->job.hold_at_least_ms != 0)
+        return cli_usage_error(cli, "--once-per and --hold-at-least exclude each other");
+    if (lock->contended_code == CODE_UNSET)
+        lock->contended_code = lock->once.period_ms != 0 ? CLI_EXIT_OK : CLI_EXIT_CONTENDED;
     lock->try_once = lock->try_once || lock->job.wait_ms == 0;
     lock->job.terminal = true;
     int status = cli_job_prepare(&lock->job, cli, argv);
@@ -442,12 +492,22 @@ static const char details[] =
     "little do not run it twice; simba stays for that, and a signal ends it. --hold-at-most stops\n"
     "a job that takes too long, with SIGTERM and SIGKILL as above. Under systemd (Type=notify)\n"
     "simba is ready when COMMAND starts.\n"
+    "\n"
+    "--once-per is for a job that cron starts on several machines: the first one runs it, and\n"
+    "the others say which one did and exit with 0. The store remembers when COMMAND last began,\n"
+    "by its own clock, how it ended and on which machine. A run counts for nine tenths of the\n"
+    "period, so a daily job with --once-per 24h may start two hours early. A run that failed\n"
+    "counts, unless with --retry-failed. A run that was stopped, or whose machine died, does not.\n"
+    "A machine that finds another at work waits for it, and runs COMMAND if that one dies. -n\n"
+    "does not wait. Cron mails what simba says; -q says nothing.\n"
+    "\n"
     "What runs as another user cannot be killed: write 'sudo simba lock', not '-- sudo COMMAND'.\n"
     "If such a process is left, simba does not release the mutex, and exits with 70.\n"
     "\n"
     "Examples:\n"
     "  simba lock backup -- ./backup.sh --full\n"
     "  simba lock -n nightly -- make report || echo 'another host makes it'\n"
+    "  simba -q lock --once-per 24h nightly -- ./report.sh      # in the crontab of each machine\n"
     "  # from cron: exit 0 if another host holds the lock, 69 if the store is down\n"
     "  simba lock -n -E 0 deploy -- ./deploy.sh\n"
     "  simba lock import -- sh -c 'load-data --fence \"$SIMBA_FENCE\"'\n"

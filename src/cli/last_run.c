@@ -1,0 +1,129 @@
+/*
+ * last_run.c - reads and writes the property `last-run` of a mutex:
+ *
+ *     running 0 0 ID                 written when the command starts
+ *     ended STATUS DURATION_MS ID    written when it has ended, over the other
+ *     stopped STATUS DURATION_MS ID
+ *
+ * The store tells when it was written. So a run whose owner died is known by what was never
+ * written. Anybody can write to the store: what makes no sense is no run.
+ */
+#include "cli/last_run.h"
+
+#include "base/check.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROPERTY "last-run"
+
+static const char *const words[] = {[CLI_RUN_NONE] = "",
+                                    [CLI_RUN_RUNNING] = "running",
+                                    [CLI_RUN_ENDED] = "ended",
+                                    [CLI_RUN_STOPPED] = "stopped"};
+
+#define WORDS (sizeof words / sizeof words[0])
+
+static enum cli_run_state read_state(const char **text)
+{
+    size_t length = strcspn(*text, " ");
+
+    for (size_t i = CLI_RUN_RUNNING; i < WORDS; i++)
+        if (strlen(words[i]) == length && strncmp(*text, words[i], length) == 0) {
+            *text += length;
+            return (enum cli_run_state)i;
+        }
+    return CLI_RUN_NONE;
+}
+
+/* A number from 0 to `most`, with a space before and behind it. */
+static bool read_number(const char **text, int64_t most, int64_t *ret_number)
+{
+    char *end;
+
+    if ((*text)[0] != ' ' || (*text)[1] < '0' || (*text)[1] > '9')
+        return false;
+    errno = 0;
+    *ret_number = strtoll(*text + 1, &end, 10);
+    *text = end;
+    return errno == 0 && *ret_number <= most && *end == ' ';
+}
+
+static void read_run(const struct simba_property *property, struct cli_last_run *run)
+{
+    const char *text = property->value;
+    enum cli_run_state state = read_state(&text);
+    int64_t duration_ms = 0;
+    int64_t status = 0;
+
+    *run = (struct cli_last_run){.store_ms = property->store_ms};
+    if (state == CLI_RUN_NONE || !read_number(&text, 255, &status) ||
+        !read_number(&text, property->written_ms, &duration_ms))
+        return;
+    run->state = state;
+    run->status = (int)status;
+    run->started_ms = property->written_ms - duration_ms;
+    run->ended_ms = state == CLI_RUN_RUNNING ? 0 : property->written_ms;
+    sb_text_copy(run->by, sizeof run->by, text + 1);
+}
+
+int cli_last_run_read(simba_client *client, const char *mutex, struct cli_last_run *ret_run,
+                      struct simba_error *error)
+{
+    struct simba_property property;
+    int code = simba_client_property_get(client, mutex, PROPERTY, CLI_LAST_RUN_TIMEOUT_MS,
+                                         &property, error);
+
+    if (code == SIMBA_OK)
+        read_run(&property, ret_run);
+    return code;
+}
+
+int cli_last_run_write(simba_client *client, const char *mutex, const char *id,
+                       enum cli_run_state state, int status, int64_t duration_ms,
+                       struct simba_error *error)
+{
+    char value[SIMBA_PROPERTY_VALUE_MAX + 1];
+    struct sb_text text;
+
+    SB_CHECK(state != CLI_RUN_NONE, "a run has a state");
+    sb_text_init(&text, value, sizeof value);
+    sb_text_add(&text, "%s %d %" PRId64 " %s", words[state], status, duration_ms, id);
+    return simba_client_property_set(client, mutex, PROPERTY, value, id, CLI_LAST_RUN_TIMEOUT_MS,
+                                     error);
+}
+
+bool cli_last_run_counts(const struct cli_last_run *run, int64_t limit_ms, bool only_success)
+{
+    int64_t age_ms = run->store_ms - run->started_ms;
+
+    if (run->state != CLI_RUN_ENDED || (only_success && run->status != 0))
+        return false;
+    return age_ms > -limit_ms && age_ms < limit_ms;
+}
+
+static void format(int64_t ms, char text[32])
+{
+    int64_t rounded_ms = ms < 0 ? 0 : ms >= 60000 ? ms - ms % 1000 : ms;
+
+    simba_duration_format(rounded_ms, text, 32);
+}
+
+void cli_last_run_describe(const struct cli_last_run *run, char text[CLI_LAST_RUN_TEXT_MAX])
+{
+    struct sb_text buffer;
+    char ago[32];
+    char took[32];
+
+    format(run->store_ms - run->started_ms, ago);
+    format(run->ended_ms - run->started_ms, took);
+    sb_text_init(&buffer, text, CLI_LAST_RUN_TEXT_MAX);
+    sb_text_add(&buffer, "by %s %s ago", run->by, ago);
+    if (run->state == CLI_RUN_ENDED)
+        sb_text_add(&buffer, " in %s, with exit code %d", took, run->status);
+    else if (run->state == CLI_RUN_STOPPED)
+        sb_text_add(&buffer, ", stopped after %s", took);
+}
