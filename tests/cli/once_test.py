@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""`simba lock --once-per`: a job that several machines start runs on one of them.
+
+    once_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
+"""
+import os
+import signal
+import sqlite3
+import sys
+import time
+
+import stores
+from program import Simba, case, contains, equal, lines, main, number, run, true, wait_until
+
+STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
+         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
+LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose
+JOB = ["bash", "-c", "echo $SIMBA_CONTENDER_ID >>ran"]
+HANG = "echo $SIMBA_CONTENDER_ID >>ran; echo $$ >pid.new; mv pid.new pid; exec sleep 100"
+
+
+class Running:
+    """The one server of all cases, and a mutex for each of them."""
+
+    store = None
+    cases = 0
+
+
+def use_store(function):
+    def wrapped():
+        os.environ["SIMBA_URL"] = Running.store.url
+        Running.cases += 1
+        function(f"job-{Running.cases}")
+    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
+    return case(wrapped)
+
+
+def cron(machine, mutex, *options, period="24h", command=JOB):
+    """What the cron of a machine starts."""
+    return Simba(*LONG, "--exact-id", machine, "lock", "--once-per", period, *options, mutex, "--", *command)
+
+
+def ended(program, code=0):
+    equal(program.wait(), code)
+    return program
+
+
+@use_store
+def three_machines_whose_clocks_differ_run_it_once(mutex):
+    ended(cron("first", mutex))
+    for machine in ("second", "third"):
+        time.sleep(0.3)
+        said = ended(cron(machine, mutex)).said()
+        contains(said, f"'{mutex}' was run by first")
+        contains(said, "ago in")
+        contains(said, "with exit code 0: once per 1d")
+    equal(lines("ran"), ["first"])
+
+
+@use_store
+def machines_that_start_it_together_run_it_once(mutex):
+    """The others wait for the one that runs it, and find it done."""
+    programs = [cron(f"machine-{i}", mutex, command=["bash", "-c", "echo x >>ran; sleep 0.5"]) for i in range(3)]
+    for program in programs:
+        ended(program)
+    equal(lines("ran"), ["x"])
+    equal(sum("was run by" in program.said() for program in programs), 2)
+
+
+@use_store
+def it_runs_again_when_the_period_is_over(mutex):
+    ended(cron("first", mutex, period="2s"))
+    began = time.monotonic()
+
+    def runs_again():
+        ended(cron("second", mutex, period="2s"))
+        return lines("ran") == ["first", "second"]
+    wait_until(runs_again, "the next period")
+    true(time.monotonic() - began > 1, "it ran again before nine tenths of the period were over")
+
+
+@use_store
+def a_run_that_failed_counts_unless_it_is_to_be_tried_again(mutex):
+    ended(cron("first", mutex, command=["bash", "-c", "echo bad >>ran; exit 3"]), 3)
+    contains(ended(cron("second", mutex)).said(), "with exit code 3")
+    equal(lines("ran"), ["bad"])
+    ended(cron("third", mutex, "--retry-failed"))
+    ended(cron("fourth", mutex, "--retry-failed"))
+    equal(lines("ran"), ["bad", "third"])
+
+
+@use_store
+def a_machine_that_dies_has_not_run_it(mutex):
+    """Its lease has to end first, so it is a short one."""
+    first = Simba("--ttl", "1s", "--transition", "1s", "--exact-id", "first", "lock", "--once-per", "24h", mutex,
+                  "--", "bash", "-c", HANG)
+    number("pid")
+    second = cron("second", mutex)
+    first.send(signal.SIGKILL)
+    first.wait()
+    ended(second)
+    equal(lines("ran"), ["first", "second"])
+
+
+@use_store
+def a_run_that_is_told_to_end_has_not_done_its_work(mutex):
+    first = cron("first", mutex, command=["bash", "-c", HANG])
+    number("pid")
+    equal(first.end(), 128 + signal.SIGTERM)
+    ended(cron("second", mutex))
+    ended(cron("third", mutex))
+    equal(lines("ran"), ["first", "second"])
+
+
+@use_store
+def a_machine_that_cannot_run_it_leaves_it_to_another(mutex):
+    ended(cron("first", mutex, command=["no-such-command"]), 127)
+    ended(cron("second", mutex))
+    equal(lines("ran"), ["second"])
+
+
+@use_store
+def without_waiting_a_run_under_way_is_no_failure(mutex):
+    first = cron("first", mutex, command=["bash", "-c", HANG])
+    number("pid")
+    contains(ended(cron("second", mutex, "-n")).said(), "first")
+    ended(cron("third", mutex, "-n", "-E", "9"), 9)
+    equal(first.end(), 128 + signal.SIGTERM)
+    equal(lines("ran"), ["first"])
+
+
+@use_store
+def quiet_says_nothing(mutex):
+    ended(cron("first", mutex))
+    program = ended(Simba("-q", *LONG, "lock", "--once-per", "24h", mutex, "--", *JOB))
+    true("was run by" not in program.said(), program.said())
+
+
+@use_store
+def what_makes_no_sense_is_refused(mutex):
+    for options in (["--once-per", "0"], ["--retry-failed"], ["--once-per", "1h", "--hold-at-least", "1s"]):
+        equal(run("lock", *options, mutex, "--", *JOB).code, 64)
+    equal(lines("ran"), [])
+
+
+def a_record_that_somebody_else_wrote_is_no_run(mutex):
+    ended(cron("first", mutex))
+    path = os.environ["SIMBA_URL"].split(":", 1)[1].split("?")[0]
+    for value in ("", "ended", "ended 0", "ended 999 1 x", "ended -1 1 x", "ended 0 99999999999999999 x", "x" * 9000,
+                  "ended 0 1 \x1b[31mred"):
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE simba_property SET value = ? WHERE mutex = ?", (value, mutex))
+        database.close()
+        program = ended(cron("second", mutex, "-n"))
+        true("\x1b" not in program.said(), repr(program.said()))
+    equal(len(lines("ran")), 8)  # the last one counts: it is well formed
+
+
+if STORE is stores.Sqlite:
+    use_store(a_record_that_somebody_else_wrote_is_no_run)
+
+
+def test_store():
+    if not STORE.exists():
+        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
+        return 77
+    Running.store = STORE()
+    try:
+        return main()
+    finally:
+        Running.store.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(test_store())
