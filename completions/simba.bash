@@ -13,7 +13,7 @@ _simba_options() {
     case $1 in
         lock)
             echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --stop-timeout'
-            echo '--hold-at-least --hold-at-most --leave-running --note --pass-notify'
+            echo '--once-per --retry-failed --hold-at-least --hold-at-most --leave-running --note --pass-notify'
             ;;
         lead)
             echo '-w --wait --restart --restart-delay --restart-delay-max -k --kill-after'
@@ -36,7 +36,7 @@ _simba_options() {
 _simba_takes_value() {
     case $1 in
         -u | --url | -c | --config | --ttl | --transition | --id | --exact-id | --log-level | -w | --wait) ;;
-        -E | --contended-code | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
+        -E | --contended-code | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --every | --strategy | --initial-delay) ;;
         --case | --seconds | --contenders | --processes) ;;

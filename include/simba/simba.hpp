@@ -48,6 +48,7 @@ using std::chrono::milliseconds;
 using owner = struct ::simba_owner;
 using state = struct ::simba_state;
 using mutex_status = struct ::simba_mutex_status;
+using property = struct ::simba_property;
 using metrics = struct ::simba_metrics;
 using schedule_counts = struct ::simba_schedule_counts;
 
@@ -383,6 +384,30 @@ class client
                                                 &from, details);
         });
         return from;
+    }
+
+    simba::property get_property(const std::string &mutex, const std::string &name,
+                                 milliseconds timeout = std::chrono::seconds(5)) const
+    {
+        simba::property result;
+
+        detail::check([&](struct ::simba_error *details) {
+            return ::simba_client_property_get(core_->handle, mutex.c_str(), name.c_str(),
+                                               timeout.count(), &result, details);
+        });
+        return result;
+    }
+
+    /* With `owner_id` only if that contender owns the mutex; empty: in any case. */
+    void set_property(const std::string &mutex, const std::string &name, const std::string &value,
+                      const std::string &owner_id = {},
+                      milliseconds timeout = std::chrono::seconds(5)) const
+    {
+        detail::check([&](struct ::simba_error *details) {
+            return ::simba_client_property_set(core_->handle, mutex.c_str(), name.c_str(),
+                                               value.c_str(), detail::text_or_null(owner_id),
+                                               timeout.count(), details);
+        });
     }
 
     simba::metrics metrics() const

@@ -14,8 +14,7 @@ static int check_name(const char *name, struct simba_error *error)
 {
     size_t length = name != NULL ? strlen(name) : 0;
 
-    if (length > 0 && length <= SIMBA_PROPERTY_NAME_MAX &&
-        strspn(name, name_characters) == length)
+    if (length > 0 && length <= SIMBA_PROPERTY_NAME_MAX && strspn(name, name_characters) == length)
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_EINVAL,
                         "the name of a property has 1 to %d lower-case letters, digits, '.', '-' "
@@ -65,10 +64,8 @@ int simba_client_property_get(simba_client *client, const char *mutex, const cha
                               int64_t timeout_ms, struct simba_property *ret_property,
                               struct simba_error *error)
 {
-    const struct simba_request wire = {.op = SIMBA_OP_GET_PROPERTY,
-                                       .mutex = mutex,
-                                       .property = name,
-                                       .timeout_ms = timeout_ms};
+    const struct simba_request wire = {
+        .op = SIMBA_OP_GET_PROPERTY, .mutex = mutex, .property = name, .timeout_ms = timeout_ms};
     struct sb_question_answer answer;
     int code;
 

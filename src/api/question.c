@@ -158,8 +158,8 @@ static struct question *make_question(simba_client *client, const struct simba_r
     return q;
 }
 
-int sb_question_ask(simba_client *client, const struct simba_request *wire, struct sb_question_answer *ret_answer,
-           struct simba_error *error)
+int sb_question_ask(simba_client *client, const struct simba_request *wire,
+                    struct sb_question_answer *ret_answer, struct simba_error *error)
 {
     int64_t until_ms = sb_later(simba_now_ms(), wire->timeout_ms);
     struct sb_engine *engine = client->engine;
@@ -190,7 +190,7 @@ int sb_question_ask(simba_client *client, const struct simba_request *wire, stru
 }
 
 int sb_question_check(simba_client *client, const char *mutex, int64_t timeout_ms,
-                 struct simba_error *error)
+                      struct simba_error *error)
 {
     int code = sb_engine_check_process(client->engine, error);
 

@@ -63,7 +63,8 @@ static const struct cli_option options[] = {
      CLI_FLAG(struct lock, try_once)},
     {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
      CLI_DURATION(struct cli_job, wait_ms)},
-    {'E', "contended-code", "CODE", "exit code if another contender holds the mutex, 0 to 255\n"
+    {'E', "contended-code", "CODE",
+     "exit code if another contender holds the mutex, 0 to 255\n"
      "(75; with --once-per 0)",
      CLI_NUMBER(struct lock, contended_code, 0, 255)},
     {0, "once-per", "DURATION", "do not run COMMAND if a machine has run it within this time",
@@ -106,8 +107,8 @@ static int begin_period(struct lock *lock, simba_locker *locker)
 
     if (lock->once.period_ms == 0)
         return SIMBA_OK;
-    code = cli_once_begin(&lock->once, job->client, job->mutex, simba_locker_id(locker),
-                          &job->error);
+    code =
+        cli_once_begin(&lock->once, job->client, job->mutex, simba_locker_id(locker), &job->error);
     if (code != SIMBA_OK)
         simba_locker_release(locker, &ignored);
     return code;

@@ -65,8 +65,7 @@ static bool check_times(const struct stage *s)
     struct simba_property first;
     struct simba_property later;
 
-    if (!get(s, "time", &before) || !set(s, "time", "1", NULL, SIMBA_OK) ||
-        !get(s, "time", &first))
+    if (!get(s, "time", &before) || !set(s, "time", "1", NULL, SIMBA_OK) || !get(s, "time", &first))
         return false;
     sb_kit_linger(s->kit, s->kit->options.ttl_ms);
     if (!get(s, "time", &later))

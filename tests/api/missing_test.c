@@ -27,6 +27,7 @@ static void a_question_of_a_client_needs_a_place_for_the_answer(void **state)
     struct simba_mutex_status *list;
     struct simba_waiter *waiters;
     struct simba_owner owner;
+    struct simba_property property;
     struct simba_metrics metrics = SIMBA_METRICS_INIT;
     struct simba_error e = {0};
     int64_t ms;
@@ -40,6 +41,11 @@ static void a_question_of_a_client_needs_a_place_for_the_answer(void **state)
     expect_misuse(simba_client_queue(NULL, "m", 100, &waiters, &n, &e), &e, "client");
     expect_misuse(simba_client_force_release(client, "m", 100, NULL, &e), &e, "ret_owner");
     expect_misuse(simba_client_force_release(NULL, "m", 100, &owner, &e), &e, "client");
+    expect_misuse(simba_client_property_get(NULL, "m", "p", 100, &property, &e), &e, "client");
+    expect_misuse(simba_client_property_get(client, NULL, "p", 100, &property, &e), &e, "mutex");
+    expect_misuse(simba_client_property_get(client, "m", "p", 100, NULL, &e), &e, "ret_property");
+    expect_misuse(simba_client_property_set(NULL, "m", "p", "v", NULL, 100, &e), &e, "client");
+    expect_misuse(simba_client_property_set(client, NULL, "p", "v", NULL, 100, &e), &e, "mutex");
     assert_int_equal(simba_client_metrics(client, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_client_metrics(NULL, &metrics), SIMBA_EMISUSE);
     assert_int_equal(simba_client_lease(client, NULL, &ms), SIMBA_EMISUSE);

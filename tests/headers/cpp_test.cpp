@@ -206,6 +206,9 @@ void a_lost_lease_is_told()
     options.on_lost = [&] { lost.set(); };
     simba::locker locker(client, options);
     locker.lock();
+    client.set_property("lost", "note", "mine", locker.id());
+    CHECK(std::string(client.get_property("lost", "note").value) == "mine");
+    CHECK(client.get_property("lost", "none").written_ms == 0);
     CHECK(client.force_release("lost").id == locker.id());
     CHECK(lost.wait());
     CHECK(!locker.is_held());

@@ -92,6 +92,33 @@ def a_trigger_runs_with_the_rights_of_its_creator():
 
 
 @case
+def a_view_in_the_place_of_the_table_of_properties_does_not_run_and_the_rest_works():
+    plant("CREATE TABLE base (mutex varchar(66), name varchar(32), value varchar(512), written_at bigint)",
+          "CREATE SQL SECURITY INVOKER VIEW simba_property AS SELECT * FROM base WHERE steal() = 0")
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+    program = victim("lock", "--once-per", "1h", "m", "--", "touch", "ran")
+    equal(program.code, DENIED)
+    contains(program.said(), "simba_property is not a BASE TABLE")
+    true(not os.path.exists("ran"), "it ran without a record")
+    expect_safe()
+
+
+@case
+def a_user_who_may_not_create_the_table_of_properties_is_told_the_statement():
+    plant()
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+    sql("REVOKE CREATE ON locks.* FROM victim@'127.0.0.1'", "root", "mysql")
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+    program = victim("lock", "--once-per", "1h", "m", "--", "touch", "ran")
+    equal(program.code, DENIED)
+    contains(program.said(), "CREATE TABLE IF NOT EXISTS simba_property")
+    true(not os.path.exists("ran"), "it ran without a record")
+    statements = [text for text in victim("init", "--print").out.split(";") if "simba_property" in text]
+    sql(statements[0], "root")
+    equal(victim("lock", "--once-per", "1h", "m", "--", "true").code, OK)
+
+
+@case
 def a_column_cannot_call_a_function():
     plant()
     for column in ("x bigint DEFAULT (steal())", "x bigint AS (steal())", "x bigint AS (steal()) STORED",

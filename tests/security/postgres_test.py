@@ -172,6 +172,8 @@ def meet_a_lock(database):
 
 def use(database):
     equal(run("-u", database.url(), "init").code, 0)
+    for _ in range(2):
+        equal(run("-u", database.url(), "lock", "--once-per", "1h", "once", "--", "true").code, 0)
     equal(database.lock("-n").wait(), 0)
     contend(database)
     meet_a_lock(database)
@@ -253,6 +255,43 @@ CREATE TABLE public.{name} (mutex varchar(66) PRIMARY KEY, acquired_at bigint NO
     transition_at bigint NOT NULL, owner_id varchar(128) NOT NULL, version bigint NOT NULL);
 GRANT ALL ON public.{name} TO PUBLIC;
 """
+
+
+PROPERTY = """
+CREATE TABLE public.simba_property (mutex varchar, name varchar, value varchar, written_at bigint,
+    PRIMARY KEY (mutex, name));
+GRANT ALL ON public.simba_property TO PUBLIC;
+"""
+
+
+@case
+def a_table_of_properties_of_a_stranger_is_refused_and_the_rest_works():
+    database = Database()
+    psql(LOOT + TRAP + PROPERTY + "CREATE TRIGGER t BEFORE INSERT ON public.simba_property FOR EACH ROW EXECUTE"
+         " FUNCTION public.trap()", database.name, "mallory")
+    equal(database.lock("-n").wait(), 0)
+    program = run("-u", database.url(), "lock", "--once-per", "1h", "m", "--", "touch", "ran")
+    equal(program.code, 77)
+    contains(program.said(), "simba_property belongs to the role mallory")
+    true(not os.path.exists("ran"), "it ran without a record")
+    database.expect_safe()
+
+
+@case
+def a_user_who_may_not_create_the_table_of_properties_is_told_the_statement():
+    database = Database()
+    equal(database.lock("-n").wait(), 0)
+    database.sql("CREATE ROLE clerk LOGIN; GRANT SELECT, INSERT, UPDATE ON simba_mutex TO clerk;"
+                 " GRANT ALL ON simba_waiter TO clerk")
+    equal(database.lock("-n", user="clerk").wait(), 0)
+    url = database.url("clerk")
+    program = run("-u", url, "lock", "--once-per", "1h", "m", "--", "touch", "ran")
+    equal(program.code, 77)
+    contains(program.said(), "CREATE TABLE IF NOT EXISTS public.simba_property")
+    true(not os.path.exists("ran"), "it ran without a record")
+    statement = run("-u", url, "init", "--print").out.split(";")[3]
+    database.sql(f"{statement}; GRANT SELECT, INSERT, UPDATE ON simba_property TO clerk")
+    equal(run("-u", url, "lock", "--once-per", "1h", "m", "--", "true").code, 0)
 
 
 def expect_refusal(database):

@@ -491,6 +491,14 @@ def a_view_in_the_place_of_a_table_is_not_used():
 
 
 @case
+def a_view_in_the_place_of_the_properties_is_not_used():
+    place = change_schema(f"CREATE VIEW simba_property AS SELECT mutex, '' AS name, '' AS value, 0 AS written_at FROM"
+                          f" simba_mutex WHERE {ENDLESS}")
+    ends(place, "view", "lock", "--once-per", "1h", "m", "--", "true")
+    equal(run("-u", place, "lock", "m", "--", "true").code, 0)
+
+
+@case
 def a_trigger_that_does_not_end_holds_up_no_client():
     for event in ("UPDATE", "INSERT"):
         place = change_schema(f"CREATE TRIGGER t BEFORE {event} ON simba_mutex BEGIN SELECT {ENDLESS}; END")

@@ -323,8 +323,7 @@ static int write_property(struct sb_memory_records *records, const struct simba_
     if (request->id != NULL &&
         !(sb_memory_is_owned(record, now_ms) && is_mine(record, request->id)))
         return SIMBA_ELOST;
-    return sb_memory_property_set(record, request->property, request->value,
-                                  simba_wall_ms(now_ms));
+    return sb_memory_property_set(record, request->property, request->value, simba_wall_ms(now_ms));
 }
 
 static void answer_property(simba_backend *client, struct simba_request *request)

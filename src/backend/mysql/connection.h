@@ -37,7 +37,7 @@ struct sb_mysql_connection {
     char text[SB_MYSQL_TEXT_MAX];        /* of the statement that was prepared last */
     bool exact_names;                    /* names that differ in any byte are different rows */
     struct sb_mysql_parameters parameters; /* of the statement that was sent last */
-    bool has_properties; /* the table of properties is there, and is one */
+    bool has_properties;                   /* the table of properties is there, and is one */
     bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
 };
 

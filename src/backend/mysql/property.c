@@ -12,9 +12,8 @@
 #define NOW SB_MYSQL_NOW
 
 /* A view in its place would run what its creator has written with the user's rights. */
-static const char is_table[] =
-    "SELECT table_type LIKE 'BASE TABLE' FROM information_schema.tables"
-    " WHERE table_schema = database() AND table_name = 'simba_property'";
+static const char is_table[] = "SELECT table_type LIKE 'BASE TABLE' FROM information_schema.tables"
+                               " WHERE table_schema = database() AND table_name = 'simba_property'";
 
 /* One row in any case, for the sake of the clock. */
 static const char read_property[] =
@@ -25,15 +24,15 @@ static const char read_property[] =
 static const char read_clock[] = "SELECT '', 0, " NOW;
 
 /* Without a lock: to wait for the row of the mutex would cost more than it is worth. */
-static const char is_owner[] = "SELECT '', 0, " NOW " FROM simba_mutex WHERE mutex = ? AND "
-                               SB_MYSQL_OWNER " = cast(? AS binary) AND transition_at >= " NOW;
+static const char is_owner[] =
+    "SELECT '', 0, " NOW " FROM simba_mutex WHERE mutex = ? AND " SB_MYSQL_OWNER
+    " = cast(? AS binary) AND transition_at >= " NOW;
 
 /* The time of a row that is written twice within a millisecond changes, too: otherwise the server
  * would say that there was nothing to write. Behind it stands the condition that the server is not
  * read-only. */
-static const char write_property[] =
-    "INSERT INTO simba_property (mutex, name, value, written_at)"
-    " SELECT ?, ?, ?, " NOW " FROM (SELECT 1) one WHERE true";
+static const char write_property[] = "INSERT INTO simba_property (mutex, name, value, written_at)"
+                                     " SELECT ?, ?, ?, " NOW " FROM (SELECT 1) one WHERE true";
 static const char overwrite[] =
     " ON DUPLICATE KEY UPDATE value = VALUES(value), written_at ="
     " if(written_at = VALUES(written_at), written_at + 1, VALUES(written_at))";
@@ -158,9 +157,8 @@ static int read_one(struct sb_mysql_connection *c, const struct sb_sql_property 
 {
     const char *const values[] = {property->mutex, property->name};
     bool hit = false;
-    int code = c->has_properties
-                   ? run(c, read_property, values, 2, &hit, ret_property, failure)
-                   : run(c, read_clock, NULL, 0, &hit, ret_property, failure);
+    int code = c->has_properties ? run(c, read_property, values, 2, &hit, ret_property, failure)
+                                 : run(c, read_clock, NULL, 0, &hit, ret_property, failure);
 
     return code == SIMBA_OK && !hit ? sb_mysql_fail(c, false, failure) : code;
 }

@@ -25,7 +25,7 @@ struct sb_postgres_connection {
     char table[SB_POSTGRES_TABLE_MAX]; /* with its schema; empty: not known yet */
     char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of what is prepared */
     bool has_properties; /* the table of properties is there and can be used */
-    bool distrusted; /* the table turned out to be a stranger's: nothing is sent any more */
+    bool distrusted;     /* the table turned out to be a stranger's: nothing is sent any more */
 };
 
 extern const struct sb_sql_driver sb_postgres_driver;

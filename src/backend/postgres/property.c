@@ -1,7 +1,7 @@
 /*
  * property.c - the table simba_property: small facts kept with a mutex. Owns its creation, which
- * waits for the first write, and its statements; they are rare, so nothing is prepared. Every name in
- * them has its schema, see statement.c.
+ * waits for the first write, and its statements; they are rare, so nothing is prepared. Every name
+ * in them has its schema, see statement.c.
  */
 #include "backend/postgres/connection.h"
 
@@ -36,7 +36,7 @@ static const char read_clock[] = "SELECT '', 0, " NOW;
 enum { COLUMN_VALUE, COLUMN_WRITTEN_AT, COLUMN_NOW, COLUMNS };
 
 #define WRITE                                                                                      \
-    "INSERT INTO " PROPERTIES " AS p (mutex, name, value, written_at)"                                  \
+    "INSERT INTO " PROPERTIES " AS p (mutex, name, value, written_at)"                             \
     " SELECT $1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.text, " NOW
 #define OVERWRITE                                                                                  \
     " ON CONFLICT (mutex, name) DO UPDATE SET value = excluded.value,"                             \
@@ -55,10 +55,13 @@ static const char create_table[] = SB_POSTGRES_CREATE_PROPERTIES(SCHEMA);
 static const char find_table[] =
     "SELECT o.rolname, " SB_POSTGRES_IS_TRUSTED ", " SB_POSTGRES_MISSING_COLUMN(
         "'mutex', 'name', 'value', 'written_at'") " FROM pg_catalog.pg_class c"
-    " JOIN pg_catalog.pg_namespace n ON n.oid" IS "c.relnamespace"
-    " JOIN pg_catalog.pg_roles o ON o.oid" IS "c.relowner"
-    " JOIN pg_catalog.pg_database d ON d.datname" IS "pg_catalog.current_database()"
-    " WHERE c.oid" IS "pg_catalog.to_regclass($1)";
+                                                  " JOIN pg_catalog.pg_namespace n ON n.oid" IS
+                                                  "c.relnamespace"
+                                                  " JOIN pg_catalog.pg_roles o ON o.oid" IS
+                                                  "c.relowner"
+                                                  " JOIN pg_catalog.pg_database d ON d.datname" IS
+                                                  "pg_catalog.current_database()"
+                                                  " WHERE c.oid" IS "pg_catalog.to_regclass($1)";
 
 struct look {
     bool found;

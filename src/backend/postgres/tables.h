@@ -1,6 +1,6 @@
 /*
- * tables.h - what schema.c and property.c share: who may own a table of ours, and the statement that
- * creates the table of properties.
+ * tables.h - what schema.c and property.c share: who may own a table of ours, and the statement
+ * that creates the table of properties.
  */
 #ifndef SB_POSTGRES_TABLES_H
 #define SB_POSTGRES_TABLES_H
@@ -21,7 +21,7 @@
 
 /* `schema` is a text with the point behind it. */
 #define SB_POSTGRES_CREATE_PROPERTIES(schema)                                                      \
-    "CREATE TABLE IF NOT EXISTS " schema "simba_property (mutex varchar COLLATE \"C\" NOT NULL,"    \
+    "CREATE TABLE IF NOT EXISTS " schema "simba_property (mutex varchar COLLATE \"C\" NOT NULL,"   \
     " name varchar(32) COLLATE \"C\" NOT NULL, value varchar(512) NOT NULL, written_at bigint"     \
     " NOT NULL, PRIMARY KEY (mutex, name))"
 

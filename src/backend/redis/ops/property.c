@@ -13,8 +13,7 @@
 
 static void read_property(const redisReply *text, struct simba_property *property)
 {
-    const char *space =
-        text->type == REDIS_REPLY_STRING ? memchr(text->str, ' ', text->len) : NULL;
+    const char *space = text->type == REDIS_REPLY_STRING ? memchr(text->str, ' ', text->len) : NULL;
     int64_t written_ms = space != NULL ? strtoll(text->str, NULL, 10) : 0;
 
     if (written_ms <= 0)
@@ -22,7 +21,7 @@ static void read_property(const redisReply *text, struct simba_property *propert
     property->written_ms = written_ms;
     if (text->len > (size_t)(space + 1 - text->str))
         sb_text_printable(property->value, sizeof property->value, space + 1,
-                      text->len - (size_t)(space + 1 - text->str));
+                          text->len - (size_t)(space + 1 - text->str));
 }
 
 void sb_redis_property_take(simba_backend *store, struct simba_request *request,

@@ -226,9 +226,9 @@ static bool has_reservations(const struct sb_redis_call *call)
 /* The key behind the first three; 0: the script has none. */
 static size_t fourth_key(const struct sb_redis_call *call)
 {
-    return is_property(call->op)      ? SB_REDIS_KEY_PROPERTY
+    return is_property(call->op)    ? SB_REDIS_KEY_PROPERTY
            : has_reservations(call) ? SB_REDIS_KEY_RESERVED
-                                      : 0;
+                                    : 0;
 }
 
 static size_t add_property(const struct simba_request *request, struct sb_redis_argument *arguments)

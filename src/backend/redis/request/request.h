@@ -77,12 +77,12 @@ struct sb_redis_record {
     int64_t waiters; /* READ; -1: not told */
     /* By the server's clock. ACQUIRE that lost: since when it waits; QUEUE: now; 0: not told. */
     int64_t since_us;
-    const struct redisReply *queue; /* QUEUE: ids and scores, while the record is taken */
+    const struct redisReply *queue;    /* QUEUE: ids and scores, while the record is taken */
     const struct redisReply *property; /* of the hash, or nothing; while the record is taken */
-    int64_t store_ms;               /* GET_PROPERTY, SET_PROPERTY: the server's time */
-    bool written;                   /* SET_PROPERTY */
-    int64_t place;                  /* ACQUIRE that lost: in the queue, from 1; 0: not told */
-    bool missed;                    /* RELEASE: the key was not the term that was named */
+    int64_t store_ms;                  /* GET_PROPERTY, SET_PROPERTY: the server's time */
+    bool written;                      /* SET_PROPERTY */
+    int64_t place;                     /* ACQUIRE that lost: in the queue, from 1; 0: not told */
+    bool missed;                       /* RELEASE: the key was not the term that was named */
     int64_t as_of_ms; /* what `left_ms` counts from, by our clock; 0: from the request */
 };
 

@@ -28,8 +28,8 @@ struct sb_zk_call {
     int code;                      /* ZOK, or what the library or the server said */
     struct Stat stat;              /* create, exists, get, set, masters */
     char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */
-    char *value; /* get_value: where the data goes, of SIMBA_PROPERTY_VALUE_MAX + 1 bytes */
-    char **names;                  /* names: `count` of them, the receiver's to free */
+    char *value;  /* get_value: where the data goes, of SIMBA_PROPERTY_VALUE_MAX + 1 bytes */
+    char **names; /* names: `count` of them, the receiver's to free */
     size_t count;
     struct sb_zk_ranks *ranks; /* rank: where the result goes */
     char uuid[SB_ZK_UUID_SIZE];
