@@ -10,7 +10,7 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import case, contains, equal, main, run, true
+from program import case, contains, equal, main, read, run, true
 from servers import Mariadb
 
 OK, DENIED, CONFIG = 0, 77, 78
@@ -113,7 +113,7 @@ def a_user_who_may_not_create_the_table_of_properties_is_told_the_statement():
     equal(program.code, DENIED)
     contains(program.said(), "CREATE TABLE IF NOT EXISTS simba_property")
     true(not os.path.exists("ran"), "it ran without a record")
-    statements = [text for text in victim("init", "--print").out.split(";") if "simba_property" in text]
+    statements = [text for text in read(victim("init", "--print").out).split(";") if "simba_property" in text]
     sql(statements[0], "root")
     equal(victim("lock", "--once-per", "1h", "m", "--", "true").code, OK)
 

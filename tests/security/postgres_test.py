@@ -289,7 +289,7 @@ def a_user_who_may_not_create_the_table_of_properties_is_told_the_statement():
     equal(program.code, 77)
     contains(program.said(), "CREATE TABLE IF NOT EXISTS public.simba_property")
     true(not os.path.exists("ran"), "it ran without a record")
-    statement = run("-u", url, "init", "--print").out.split(";")[3]
+    statement = read(run("-u", url, "init", "--print").out).split(";")[3]
     database.sql(f"{statement}; GRANT SELECT, INSERT, UPDATE ON simba_property TO clerk")
     equal(run("-u", url, "lock", "--once-per", "1h", "m", "--", "true").code, 0)
 
