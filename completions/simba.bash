@@ -16,8 +16,8 @@ _simba_options() {
             echo '--once-per --retry-failed --hold-at-least --hold-at-most --leave-running --note --pass-notify'
             ;;
         lead)
-            echo '-w --wait --restart --restart-delay --restart-delay-max -k --kill-after'
-            echo '--stop-timeout --note --pass-notify'
+            echo '-w --wait --restart --restart-delay --restart-delay-max --yield-after --health'
+            echo '--health-every -k --kill-after --stop-timeout --note --pass-notify'
             ;;
         schedule)
             echo '--every --strategy --initial-delay -w --wait -k --kill-after --stop-timeout'
@@ -38,6 +38,7 @@ _simba_takes_value() {
         -u | --url | -c | --config | --ttl | --transition | --id | --exact-id | --log-level | -w | --wait) ;;
         -E | --contended-code | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
+        --yield-after | --health | --health-every) ;;
         --every | --strategy | --initial-delay) ;;
         --case | --seconds | --contenders | --processes) ;;
         --count | --rounds | --mutexes | --window) ;;

@@ -70,20 +70,11 @@ static void give_terminal_to(int fd, pid_t group)
 
 extern char **environ;
 
-/* Room for a name, '=', an id and its NUL. */
-#define VARIABLE_MAX (32 + SIMBA_ID_MAX)
-#define VARIABLES 3
-
 /* How long processes get to end by themselves when the command has ended, such as the tee at the
  * end of a pipe. */
 #define LINGER_MS 200
 
 #define GUARDIAN_RETRY_MS 100
-
-struct environment {
-    char **list; /* what is inherited, the variables below, perhaps the store, NULL */
-    char variables[VARIABLES][VARIABLE_MAX];
-};
 
 /* The variables that are set anew, and those of the service manager, to which only this program
  * reports. */
@@ -99,24 +90,24 @@ static bool is_withheld(const char *variable, const struct cli_child_setup *setu
                                strncmp(variable, "WATCHDOG_PID=", 13) == 0));
 }
 
-static bool environment_build(struct environment *environment, const struct cli_child_setup *setup)
+bool cli_environment_build(struct cli_environment *environment, const struct cli_child_setup *setup)
 {
     size_t count = 0;
 
     while (environ[count] != NULL)
         count++;
-    environment->list = calloc(count + VARIABLES + 2, sizeof *environment->list);
+    environment->list = calloc(count + CLI_VARIABLES + 2, sizeof *environment->list);
     if (environment->list == NULL)
         return false;
-    snprintf(environment->variables[0], VARIABLE_MAX, "SIMBA_MUTEX=%s", setup->mutex);
-    snprintf(environment->variables[1], VARIABLE_MAX, "SIMBA_CONTENDER_ID=%s", setup->id);
-    snprintf(environment->variables[2], VARIABLE_MAX, "SIMBA_FENCE=%" PRIu64, setup->fence);
+    snprintf(environment->variables[0], CLI_VARIABLE_MAX, "SIMBA_MUTEX=%s", setup->mutex);
+    snprintf(environment->variables[1], CLI_VARIABLE_MAX, "SIMBA_CONTENDER_ID=%s", setup->id);
+    snprintf(environment->variables[2], CLI_VARIABLE_MAX, "SIMBA_FENCE=%" PRIu64, setup->fence);
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         if (!is_withheld(environ[i], setup))
             environment->list[used++] = environ[i];
     }
-    for (size_t i = 0; i < VARIABLES; i++)
+    for (size_t i = 0; i < CLI_VARIABLES; i++)
         environment->list[used++] = environment->variables[i];
     if (setup->store[0] != 0)
         environment->list[used++] = (char *)setup->store;
@@ -242,10 +233,10 @@ static bool start_both(struct cli_child *child, char **argv, char **environment)
 
 bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup)
 {
-    struct environment environment;
+    struct cli_environment environment;
 
     SB_CHECK(gettid() == getpid(), "the main thread starts the command, which ends with it");
-    if (!environment_build(&environment, setup))
+    if (!cli_environment_build(&environment, setup))
         return false;
     *child = (struct cli_child){
         .tty_fd = setup->terminal ? open_terminal() : -1,

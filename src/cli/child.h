@@ -10,6 +10,7 @@
 
 #include "cli/events.h"
 #include "cli/guardian.h"
+#include "cli/health.h"
 
 #include <simba/simba.h>
 
@@ -49,6 +50,20 @@ struct cli_child_setup {
     simba_client *client; /* whose liveness descriptors child and guardian get */
     int64_t deadline_ms;  /* the end of the lease */
 };
+
+/* Room for a name, '=', an id and its NUL. */
+#define CLI_VARIABLE_MAX (32 + SIMBA_ID_MAX)
+#define CLI_VARIABLES 3
+
+struct cli_environment {
+    char **list; /* what is inherited, the variables below, perhaps the store, NULL; to be freed */
+    char variables[CLI_VARIABLES][CLI_VARIABLE_MAX];
+};
+
+/* The environment of a child. Valid as long as the setup and this process's own one are. Returns
+ * false, with errno, without memory. */
+bool cli_environment_build(struct cli_environment *environment,
+                           const struct cli_child_setup *setup);
 
 /* Starts argv, with the signals, descriptors and environment that this process was started with,
  * and SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process has the foreground of its
@@ -146,12 +161,14 @@ struct cli_run {
     int64_t limit_at_ms;     /* when the command has had its time; SIMBA_INFINITE: never */
     int64_t stop_timeout_ms; /* from a signal that tells to end to SIGKILL; SIMBA_INFINITE: never */
     bool sweep;              /* what the command leaves running ends with it */
+    struct cli_health *health; /* NULL: nobody checks it */
 };
 
 enum cli_ending {
     CLI_ENDED,            /* by itself, or by a signal that was passed on to it */
     CLI_ENDED_LOST,       /* the lease ended first */
     CLI_ENDED_OVERDUE,    /* it was stopped at its limit */
+    CLI_ENDED_UNHEALTHY,  /* it was stopped since its health check failed */
     CLI_ENDED_TOLD,       /* a signal told this program to end, or the command got SIGHUP */
     CLI_ENDED_NOT_STARTED /* it could not be started */
 };

@@ -7,8 +7,12 @@
 #include "cli/cli.h"
 #include "cli/leader.h"
 
+#include <limits.h>
+
 #define RESTART_DELAY_MS 1000
 #define RESTART_DELAY_MAX_MS 60000
+#define YIELD_AFTER 3
+#define HEALTH_EVERY_MS 10000
 
 enum restart { RESTART_ALWAYS, RESTART_ON_FAILURE, RESTART_NEVER };
 
@@ -25,10 +29,15 @@ static struct lead {
     int64_t delay_ms;
     int64_t delay_max_ms;
     int64_t next_delay_ms; /* doubles with every end in a row */
+    int yield_after;       /* failures in a row; 0: never */
+    int failures;          /* in a row */
+    struct cli_health health;
 } this_lead = {
     .job = CLI_JOB_INIT(CLI_JOB_STOP_TIMEOUT_MS),
     .delay_ms = RESTART_DELAY_MS,
     .delay_max_ms = RESTART_DELAY_MAX_MS,
+    .yield_after = YIELD_AFTER,
+    .health = {.every_ms = HEALTH_EVERY_MS},
 };
 
 static const struct cli_option options[] = {
@@ -38,6 +47,12 @@ static const struct cli_option options[] = {
      CLI_DURATION(struct lead, delay_ms)},
     {0, "restart-delay-max", "DURATION", "the longest delay (1m)",
      CLI_DURATION(struct lead, delay_max_ms)},
+    {0, "yield-after", "N", "let another lead after N failures in a row (3); 0: never",
+     CLI_NUMBER(struct lead, yield_after, 0, INT_MAX)},
+    {0, "health", "CHECK", "a shell command that fails when COMMAND is not well",
+     CLI_TEXT(struct lead, health.check)},
+    {0, "health-every", "DURATION", "between checks, and the time that each gets (10s)",
+     CLI_INTERVAL(struct lead, health.every_ms)},
     CLI_LEADER_OPTION_WAIT,
     CLI_OPTIONS_END,
 };
@@ -49,7 +64,25 @@ static int64_t first_ms(void *user, int64_t now_ms)
     struct lead *lead = user;
 
     lead->next_delay_ms = lead->delay_ms;
+    lead->failures = 0;
     return now_ms;
+}
+
+/* A run was good that ended well, or lasted for the longest delay and passed a check, if any. */
+static void count_failure(struct lead *lead, const struct cli_outcome *outcome, int64_t lasted_ms)
+{
+    bool lasted = lasted_ms >= lead->delay_max_ms;
+
+    if (lasted && (lead->health.check == NULL || lead->health.passed > 0))
+        lead->failures = 0;
+    lead->failures = outcome->status != 0 ? lead->failures + 1 : 0;
+}
+
+static bool yields(void *user)
+{
+    const struct lead *lead = user;
+
+    return lead->yield_after > 0 && lead->failures >= lead->yield_after;
 }
 
 /* A command that cannot be executed here may be so on another machine. One that was stopped for a
@@ -65,6 +98,7 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
     if (outcome->how == CLI_ENDED_NOT_STARTED || lead->restart == RESTART_NEVER ||
         (lead->restart == RESTART_ON_FAILURE && outcome->status == 0))
         return CLI_PLAN_END;
+    count_failure(lead, outcome, now_ms - begun_ms);
     if (now_ms - begun_ms >= lead->delay_max_ms)
         lead->next_delay_ms = lead->delay_ms;
     int64_t delay_ms = lead->next_delay_ms;
@@ -77,7 +111,7 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct lead *lead = &this_lead;
-    struct cli_plan plan = {first_ms, next_ms, lead};
+    struct cli_plan plan = {first_ms, next_ms, yields, 0, &lead->health, lead};
 
     (void)argc;
     int status = cli_job_prepare(&lead->job, cli, argv);
@@ -85,6 +119,9 @@ static int run(struct cli *cli, int argc, char **argv)
         return status;
     if (lead->delay_max_ms < lead->delay_ms)
         lead->delay_max_ms = lead->delay_ms;
+    plan.yield_ms = lead->delay_max_ms;
+    if (lead->health.check != NULL && lead->health.check[0] == 0) /* as a unit may have it */
+        lead->health.check = NULL;
     return cli_leader_run(&lead->job, &plan);
 }
 
@@ -102,9 +139,15 @@ static const char details[] =
     "does\n"
     "when COMMAND cannot be executed here: it may be on another machine. What COMMAND has left\n"
     "running ends with it.\n"
+    "\n"
+    "When COMMAND has failed three times in a row, each time before it had run for the longest\n"
+    "delay, and another contender waits, simba hands the mutex over and competes again after the\n"
+    "longest delay. --yield-after changes the number. --health runs a shell command every 10s: if\n"
+    "it fails, or takes longer than that, COMMAND is stopped, which counts as a failure.\n"
     "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba lead dispatcher -- ./dispatcher --port 7000\n"
+    "  simba lead --health ./check-api api -- ./api --port 7000\n"
     "  simba lead --restart on-failure --restart-delay 5s import -- ./import.sh\n"
     "\n" CLI_LEADER_HELP_EXIT_CODES;
 

@@ -40,7 +40,7 @@ struct leader {
     pthread_cond_t yielded;
     bool acquired; /* a term has begun */
     bool released; /* it has ended, and on_released waits for the main thread */
-    bool closed;   /* nothing runs any more, nor will */
+    bool closed;   /* nothing runs any more, nor will, before the contender starts again */
 };
 
 /* ---- Between the library and the main thread ------------------------------------------------- */
@@ -195,6 +195,7 @@ static struct cli_outcome run_command(struct leader *leader)
                               leader->term_fd, job->grace_ms,      job->reserve_ms};
     struct cli_run run = cli_job_run(job, simba_contender_id(leader->contender), fence, &lease);
 
+    run.health = leader->plan->health;
     cli_notify_status("leading '%s', fence %llu; the command runs", job->mutex,
                       (unsigned long long)fence);
     leader->begun_ms = simba_now_ms();
@@ -234,7 +235,23 @@ static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_st
     return AWAITED_OVER;
 }
 
-/* Runs the command and asks when it is to run again: false when it is not, with the exit code. */
+/* A store that cannot tell may have waiters. */
+static bool is_alone(const struct leader *leader)
+{
+    struct simba_waiter *waiters = NULL;
+    struct simba_error error;
+    size_t count = 0;
+
+    int code = simba_client_queue(leader->job->client, leader->job->mutex, CLI_PATIENCE_MS,
+                                  &waiters, &count, &error);
+    simba_free(waiters);
+    return code == SIMBA_OK && count == 0;
+}
+
+#define STAND_BACK (-2) /* in place of an exit code: another should lead */
+
+/* Runs the command and asks when it is to run again: false when it is not, with the exit code or
+ * STAND_BACK. */
 static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_status)
 {
     const struct cli_plan *plan = leader->plan;
@@ -250,9 +267,105 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
         *ret_status = outcome.status;
         return false;
     }
+    if (plan->yields != NULL && plan->yields(plan->user) && !is_alone(leader)) {
+        *ret_status = STAND_BACK;
+        return false;
+    }
     cli_notify_status("leading '%s'; the command does not run now", leader->job->mutex);
     return true;
 }
+
+/* ---- Standing back --------------------------------------------------------------------------- */
+
+static void set_closed(struct leader *leader, bool closed)
+{
+    pthread_mutex_lock(&leader->lock);
+    leader->closed = closed;
+    pthread_cond_signal(&leader->yielded);
+    pthread_mutex_unlock(&leader->lock);
+}
+
+static void warn_of_stop(const struct leader *leader, bool owned, int code,
+                         const struct simba_error *error)
+{
+    const char *mutex = leader->job->mutex;
+
+    if (code == SIMBA_OK || leader->job->cli->log_level < SIMBA_LOG_WARN)
+        return;
+    if (simba_error_group(code) == SIMBA_GROUP_LOST)
+        cli_message("warning: '%s' was no longer ours at the end: another process may have led "
+                    "meanwhile",
+                    mutex);
+    else if (owned)
+        cli_message("warning: '%s' was not given back and is free when its lease ends: %s", mutex,
+                    error->text);
+    else
+        cli_message(
+            "warning: the store could not be told that this contender waits for '%s' no more: %s",
+            mutex, simba_strerror(error->code));
+}
+
+static void stop(void *user)
+{
+    struct leader *leader = user;
+    struct simba_error error;
+
+    warn_of_stop(leader, true, simba_contender_stop(leader->contender, &error), &error);
+}
+
+static int told_signal; /* that told the program to end while the contender stops; 0: none */
+
+static bool note_told(int signal)
+{
+    if (cli_signal_tells_to_end(signal))
+        told_signal = signal;
+    return false;
+}
+
+/* No command runs: on_released need not wait for the main thread, which waits for the stop. Its end
+ * is bounded by the library. */
+static int give_up(struct leader *leader)
+{
+    struct cli_background background;
+
+    set_closed(leader, true);
+    if (!cli_background_start(&background, stop, leader))
+        return cli_fail_system("cannot start a thread");
+    background.ends = note_told;
+    cli_background_wait(&background, leader->job->events.signals_fd, SIMBA_INFINITE);
+    pthread_mutex_lock(&leader->lock);
+    leader->acquired = false;
+    leader->released = false;
+    leader->closed = false;
+    pthread_mutex_unlock(&leader->lock);
+    return told_signal != 0 ? cli_signal_exit_code(told_signal) : CLI_CONTINUE;
+}
+
+/* Lets others lead for a while. Until it competes again (CLI_CONTINUE), or an exit code. */
+static int stand_back(struct leader *leader)
+{
+    struct cli_job *job = leader->job;
+    char time[32];
+
+    simba_duration_format(leader->plan->yield_ms, time, sizeof time);
+    cli_message("the command keeps failing: giving '%s' up for %s, so that another can lead",
+                job->mutex, time);
+    cli_notify_status("standing back from '%s' for %s: the command keeps failing", job->mutex,
+                      time);
+    int status = give_up(leader);
+    if (status != CLI_CONTINUE)
+        return status;
+    int64_t until_ms = sb_later(simba_now_ms(), leader->plan->yield_ms);
+    int signal = cli_events_pause(&job->events, -1, until_ms);
+    if (signal > 0)
+        return cli_signal_exit_code(signal);
+    cli_notify_status("waiting for '%s'", job->mutex);
+    if (simba_contender_start(leader->contender, &job->error) != SIMBA_OK)
+        return cli_fail(&job->error);
+    return CLI_CONTINUE;
+}
+
+/* ---- A whole term ---------------------------------------------------------------------------- */
 
 /* Until the term is over (CLI_CONTINUE), or an exit code. */
 static int lead(struct leader *leader)
@@ -268,6 +381,8 @@ static int lead(struct leader *leader)
     do {
         awaited = await_run(leader, due_ms, &status);
     } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
+    if (status == STAND_BACK)
+        return stand_back(leader);
     if (awaited == AWAITED_OVER && !leader->job->cli->quiet)
         cli_message("not leading '%s' any more", leader->job->mutex);
     return status;
@@ -296,26 +411,6 @@ static int follow(struct leader *leader)
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
-
-static void warn_of_stop(const struct leader *leader, bool owned, int code,
-                         const struct simba_error *error)
-{
-    const char *mutex = leader->job->mutex;
-
-    if (code == SIMBA_OK || leader->job->cli->log_level < SIMBA_LOG_WARN)
-        return;
-    if (simba_error_group(code) == SIMBA_GROUP_LOST)
-        cli_message("warning: '%s' was no longer ours at the end: another process may have led "
-                    "meanwhile",
-                    mutex);
-    else if (owned)
-        cli_message("warning: '%s' was not given back and is free when its lease ends: %s", mutex,
-                    error->text);
-    else
-        cli_message(
-            "warning: the store could not be told that this contender waits for '%s' no more: %s",
-            mutex, simba_strerror(error->code));
-}
 
 static void stop_and_close(void *user)
 {
@@ -353,10 +448,7 @@ static int finish(struct leader *leader, int status)
     cli_notify_stopping();
     if (!keep_minimum(leader))
         status = CLI_EXIT_LOST;
-    pthread_mutex_lock(&leader->lock);
-    leader->closed = true; /* no command runs from here on, so on_released need not wait */
-    pthread_cond_signal(&leader->yielded);
-    pthread_mutex_unlock(&leader->lock);
+    set_closed(leader, true); /* no command runs from here on, so on_released need not wait */
     bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
     /* The library bounds the stop of an owner. A store that has not renewed the lease in time, or
      * has not even granted one, gets less time. */

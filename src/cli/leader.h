@@ -19,6 +19,11 @@ struct cli_plan {
      * when a signal has told the program to end. */
     int64_t (*next_ms)(void *user, const struct cli_outcome *outcome, int64_t begun_ms,
                        int64_t now_ms);
+    /* Whether runs have failed so often that another contender should have the mutex, if there is
+     * one, for `yield_ms`. NULL: never. */
+    bool (*yields)(void *user);
+    int64_t yield_ms;
+    struct cli_health *health; /* NULL: nobody checks the command */
     void *user;
 };
 

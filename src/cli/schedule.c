@@ -139,7 +139,7 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct schedule *schedule = &this_schedule;
-    struct cli_plan plan = {first_ms, next_ms, schedule};
+    struct cli_plan plan = {.first_ms = first_ms, .next_ms = next_ms, .user = schedule};
 
     (void)argc;
     schedule->job.events.before_sleep = tell_in_time;

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* From a signal that tells to end to the message that the command has not ended. */
@@ -47,7 +48,8 @@ struct supervision {
     bool lost;             /* stays set: the deadline of a later term does not count */
     int64_t end_ms;        /* the last known deadline, less the reserve */
     int64_t kill_at_ms;    /* SIMBA_INFINITE: it has not been asked to end */
-    int64_t remind_at_ms;  /* when to print that the command has not ended; SIMBA_INFINITE: never */
+    struct cli_environment environment; /* of health checks */
+    int64_t remind_at_ms; /* when to print that the command has not ended; SIMBA_INFINITE: never */
     struct cli_outcome outcome;
 };
 
@@ -87,6 +89,8 @@ static void ask_to_end(struct supervision *supervision, enum cli_ending how)
     note_asked(supervision, how, supervision->run->lease.grace_ms);
     if (how == CLI_ENDED_OVERDUE)
         cli_message("the command has had its time with '%s': stopping it", mutex);
+    else if (how == CLI_ENDED_UNHEALTHY)
+        cli_message("the command of '%s' is not well: stopping it", mutex);
     else if (supervision->lost)
         cli_message("the lease of '%s' is lost: stopping the command", mutex);
     else
@@ -162,6 +166,8 @@ static void check_time(struct supervision *supervision)
         ask_to_end(supervision, CLI_ENDED_LOST);
     else if (may_be_overdue(supervision) && now_ms >= run->limit_at_ms)
         ask_to_end(supervision, CLI_ENDED_OVERDUE);
+    else if (supervision->phase == PHASE_RUNS && run->health != NULL && run->health->failed)
+        ask_to_end(supervision, CLI_ENDED_UNHEALTHY);
 }
 
 /* When check_time has something to do. A renewal wakes nobody: at the old deadline check_time finds
@@ -187,6 +193,9 @@ static void sleep_until_event(struct supervision *supervision)
     int64_t until_ms =
         sb_earlier(next_check_ms(supervision), cli_child_check_guardian(&supervision->child));
 
+    if (run->health != NULL && supervision->phase == PHASE_RUNS)
+        until_ms =
+            sb_earlier(until_ms, cli_health_step(run->health, supervision->environment.list));
     /* The watchdog of the service manager hears that all is well while the command runs under a
      * lease, and in its grace: to kill simba then would take the grace from the command. */
     if (supervision->phase < PHASE_KILLED) {
@@ -259,6 +268,8 @@ static void conclude(struct supervision *supervision)
         cli_message("the lease of '%s' was lost before the command ended",
                     supervision->run->lease.mutex);
     }
+    if (supervision->run->health != NULL)
+        cli_health_end(supervision->run->health);
     bool sweeps = outcome->how != CLI_ENDED || supervision->run->sweep;
     if (sweeps)
         end_the_rest(supervision);
@@ -269,6 +280,8 @@ static void conclude(struct supervision *supervision)
         outcome->status = CLI_EXIT_LOST;
     else if (outcome->how == CLI_ENDED_OVERDUE)
         outcome->status = CLI_EXIT_OVERDUE;
+    else if (outcome->how == CLI_ENDED_UNHEALTHY)
+        outcome->status = CLI_EXIT_FAILED;
     else if (outcome->how == CLI_ENDED && supervision->child.failed)
         outcome->how = CLI_ENDED_NOT_STARTED;
 }
@@ -373,12 +386,21 @@ struct cli_outcome cli_supervise(const struct cli_run *run)
                                       .remind_at_ms = SIMBA_INFINITE,
                                       .outcome = {.how = CLI_ENDED}};
 
+    bool checked = run->health != NULL && run->health->check != NULL;
+    if (checked && !cli_environment_build(&supervision.environment, &run->setup)) {
+        supervision.outcome.how = CLI_ENDED_NOT_STARTED;
+        supervision.outcome.status = cli_fail_system("the environment");
+        return supervision.outcome;
+    }
+    if (run->health != NULL)
+        cli_health_begin(run->health);
     if (cli_child_start(&supervision.child, run->command, &run->setup)) {
         supervise(&supervision);
     } else {
         supervision.outcome.how = CLI_ENDED_NOT_STARTED;
         supervision.outcome.status = cli_fail_system("cannot start a process");
     }
+    free(supervision.environment.list);
     SB_CHECK(supervision.outcome.how != CLI_ENDED_LOST ||
                  supervision.outcome.status == CLI_EXIT_LOST,
              "a run whose lease was lost is not reported as anything else");

@@ -260,12 +260,99 @@ def a_pause_before_a_restart_ends_with_the_lease():
     equal(program.end(), 0)
 
 
+CRASH = f"{stamp()}; exit 3"
+QUICK = ["--restart-delay", "50ms", "--restart-delay-max", "2s"]
+
+
+@case
+def a_leader_whose_command_keeps_failing_lets_another_lead():
+    broken = lead("broken", *QUICK, script=CRASH)
+    wait_until(lambda: len(lines("starts")) >= 5, "it goes on while nobody else waits")
+    healthy = lead("healthy")
+    number("pid.healthy")
+    contains(broken.said(), "the command keeps failing: giving 'm' up for 2s, so that another can lead")
+    tries = len(lines("starts"))
+    wait_until(lambda: "held by healthy" in broken.said(), "it competes again")
+    equal(healthy.end(), 0)
+    wait_until(lambda: len(lines("starts")) > tries, "it leads again")
+    equal(broken.end(), 0)
+
+
+@case
+def the_failures_that_make_a_leader_yield_can_be_chosen_and_good_runs_do_not_count():
+    for options, script, yielded in ((["--yield-after", "1"], CRASH, 1), (["--yield-after", "0"], CRASH, None),
+                                     (["--restart-delay-max", "100ms"], f"{stamp()}; sleep 0.2; exit 3", None),
+                                     ([], f"{stamp()}; exit 0", None)):
+        waiter = Simba("--exact-id", "first", "lock", "m", "--", "sh", "-c", "echo $$ >held; exec sleep 100")
+        number("held")
+        program = lead("broken", *QUICK, *options, script=script)
+        wait_until(lambda: "held by first" in program.said())
+        standby = lead("standby")
+        wait_until(lambda: "held by first" in standby.said())
+        waiter.end()
+        if yielded is None:
+            wait_until(lambda: len(lines("starts")) >= 5, "it goes on")
+            true("giving 'm' up" not in program.said(), program.said())
+        else:
+            number("pid.standby")
+            equal(len(lines("starts")), yielded)
+        equal(program.end(), 0)
+        equal(standby.end(), 0)
+        for name in ("starts", "held", "pid.standby"):
+            os.path.exists(name) and os.remove(name)
+
+
+@case
+def a_leader_that_stands_back_ends_when_it_is_told_to():
+    holder = lead("holder")
+    number("pid.holder")
+    program = lead("a", "--restart-delay", "10ms", "--yield-after", "1", script=CRASH)
+    wait_until(lambda: "held by holder" in program.said())
+    third = lead("third")
+    wait_until(lambda: "held by holder" in third.said())
+    equal(holder.end(), 0)
+    wait_until(lambda: "giving 'm' up for 1m" in program.said())
+    number("pid.third")
+    equal(program.end(), 0)
+    equal(third.end(), 0)
+
+
+@case
+def a_command_that_is_not_well_is_stopped_and_another_leads():
+    healthy = "echo $SIMBA_MUTEX $SIMBA_CONTENDER_ID >>checks; [ $SIMBA_CONTENDER_ID = b ]"
+    options = [*QUICK, "--health", healthy, "--health-every", "100ms"]
+    first = lead("a", *options)
+    number("pid.a")
+    second = lead("b", *options)
+    number("pid.b")
+    wait_until(lambda: lines("checks")[-3:] == ["m b"] * 3, "the second one stays well")
+    contains(first.said(), "simba: the health check failed with exit code 1\n"
+             "simba: the command of 'm' is not well: stopping it\n")
+    contains(first.said(), "giving 'm' up for 2s")
+    equal(second.end(), 0)
+    equal(first.end(), 0)
+
+
+@case
+def a_health_check_that_hangs_or_dies_is_a_failure_and_leaves_nothing():
+    for check, said in (("sleep 54321", "has not ended in 100ms"), ("sh -c 'kill -9 $$'", "failed with exit code 137"),
+                        ("kill -9 $PPID; sleep 54321", "was killed"), ("no-such-check", "failed with exit code 127")):
+        program = lead("a", "--restart", "never", "--health", check, "--health-every", "100ms")
+        equal(program.wait(), 1)
+        contains(program.said(), f"simba: the health check {said}\n")
+    for check, every in (("sleep 54321", "100s"), ("", "1ms")):
+        program = lead("a", "--restart", "never", "--health", check, "--health-every", every, script="sleep 0.1; exit 4")
+        equal(program.wait(), 4)
+
+
 @case
 def failures_have_exit_codes_of_their_own():
     equal(run("lead").code, 64)
     equal(run("lead", "m").code, 64)
     equal(run("lead", "--restart", "sometimes", "m", "--", "true").code, 64)
     equal(run("lead", "--restart-delay", "-1s", "m", "--", "true").code, 64)
+    equal(run("lead", "--yield-after", "-1", "m", "--", "true").code, 64)
+    equal(run("lead", "--health-every", "0s", "m", "--", "true").code, 64)
     equal(run("lead", "-k", "10s", "m", "--", "true").code, 78)
     equal(run("-u", "redis://127.0.0.1:1", "lead", "-w", "0s", "m", "--", "true").code, 69)
     equal(run("lead", "", "--", "true").code, 78)
