@@ -18,7 +18,7 @@ def ask_for(method, data=b""):
     return message(b"R", struct.pack(">I", method) + data)
 
 
-WELCOME = ask_for(OK) + message(b"S", b"server_version\x0015.0\0") + message(b"K", bytes(8)) + message(b"Z", b"I")
+WELCOME = ask_for(OK) + message(b"S", b"server_version\x0015.0\0") + message(b"K", struct.pack(">II", 7, 7)) + message(b"Z", b"I")
 
 
 class FakeServer(Listener):
@@ -135,7 +135,10 @@ class Answering(FakeServer):
             elif kind == b"S":
                 self.say(message(b"Z", b"I"))
             elif kind == b"Q":
-                self.say(self.chat + message(b"Z", b"I"))
+                self._answer_simply(body)
+
+    def _answer_simply(self, _):
+        self.say(self.chat + message(b"Z", b"I"))
 
 
 class Middle(Answering):

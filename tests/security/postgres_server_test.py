@@ -8,6 +8,7 @@ import contextlib
 import os
 import struct
 import sys
+import time
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
@@ -176,6 +177,66 @@ def a_row_without_end_in_the_list_is_refused():
         true("the server sends more than anybody has asked for" in client.said() or
              "insufficient data" in client.said() or  # libpq may take in a row as long as it claims to be,
              "cannot allocate memory for input buffer" in client.said(), client.said())  # up to the limit of this test
+
+
+NOTE = message(b"A", struct.pack(">I", 7) + b"simba_mutex\0other\0")
+
+
+def settings(seed, count):
+    """Of ever new names, 29,000 bytes each: libpq keeps all of them."""
+    return b"".join(message(b"S", b"%d.%d\0" % (seed, i) + b"v" * 29000 + b"\0") for i in range(count))
+
+
+def say_between_rows(make):
+    """350 MB, never much between two rows."""
+    def talk(fake):
+        fake.say(columns(8))
+        for i in range(6000):
+            fake.say(make(i), row(f"m{i}", "", *["0"] * 6))
+        fake.say(end())
+    return talk
+
+
+@case
+def what_comes_between_the_rows_of_a_list_is_limited():
+    for make in (lambda i: settings(i, 2), lambda _: message(b"A", bytes(4) + b"c\0" + b"x" * 58000 + b"\0")):
+        with Answering({"ORDER BY mutex": say_between_rows(make)}) as fake:
+            client = status_in(fake, 256)
+            equal(client.code, 69)
+            contains(client.said(), "the server sends more than anybody has asked for")
+
+
+@case
+def a_connection_that_fills_up_is_replaced():
+    """Each answer is below all limits. The waiter comes again and again, because the lease is always about to end."""
+    filled = {}  # by connection, in answers with a mebibyte each
+
+    def talk(fake):
+        soon = int(time.time() * 1000) + 20
+        filled[fake] = filled.get(fake, 0) + 1
+        fake.say(settings(filled[fake], 36), one_row("m", "another", "1", str(soon), str(soon), "1", str(soon - 20), "0"))
+    with Answering({"RETURNING": columns(8) + end("UPDATE 0"), "WHERE mutex": talk}, chat=one_row("7")) as fake:
+        waiter = Simba("-u", url(fake), "lock", "m", "--", "true")
+        wait_until(lambda: sum(filled.values()) >= 24, "it has asked often")
+        equal(waiter.end(), 143)
+    true(max(filled.values()) <= 17, f"{max(filled.values())} answers over one connection")
+
+
+class Loud(Answering):
+    """Talks all the time to a client that listens: a release, and settings."""
+
+    def _answer_simply(self, statement):
+        self.say(one_row("7") + message(b"Z", b"I"))
+        for i in range(1000 if b"LISTEN" in statement else 0):
+            self.say(settings(i, 8), NOTE)
+
+
+@case
+def the_connection_that_hears_of_releases_is_left_when_it_fills_up():
+    with Loud() as fake:
+        waiter = Simba("-u", url(fake), "--log-level", "info", "lock", "m", "--", "true")
+        wait_until(lambda: "the server sends more than anybody has asked for" in waiter.said(), "it is left")
+        equal(waiter.end(), 143)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ struct sb_postgres_connection {
     PGconn *pg;
     int64_t deadline_ms;      /* for answers */
     int64_t careful_until_ms; /* rows that are locked are passed over until then */
+    size_t asked;             /* bytes of all results so far, see sb_postgres_unasked */
     bool prepared;
     bool given_up; /* answers may be on their way that nobody waits for: nothing is sent any more */
     bool limited;  /* the session waits for no lock without an end: no request has to say so */
@@ -104,6 +105,14 @@ bool sb_postgres_count(const PGconn *pg, size_t *received);
 
 /* Takes in what the socket has. False: the connection is lost, or *received too much. */
 bool sb_postgres_consume(PGconn *pg, size_t *received);
+
+/* What libpq has taken in since it connected, without the `asked` bytes that came for a reason. It
+ * may keep all of the rest, such as settings of ever new names, until the connection ends: one with
+ * more than SB_POSTGRES_UNASKED_MAX is replaced, and a server that sends SB_POSTGRES_RECEIVED_MAX
+ * is left at once. 0 on a socket of the host: nobody counts what comes there. */
+size_t sb_postgres_unasked(const PGconn *pg, size_t asked);
+#define SB_POSTGRES_UNASKED_MAX ((size_t)1 << 20)
+#define SB_POSTGRES_TOO_MUCH "the server sends more than anybody has asked for"
 
 /* ---- login.c: connecting, without telling a server the password ------------------------------ */
 

@@ -6,12 +6,14 @@
 
 #include "base/check.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
-
-static const char too_much[] = "the server sends more than anybody has asked for";
 
 /* libpq may leave most of what waits in a large buffer for its next call, where it counts again. So
  * no single look uses up the limit: a server whose rows arrive is never left for what waits behind
@@ -31,13 +33,70 @@ bool sb_postgres_consume(PGconn *pg, size_t *received)
     return sb_postgres_count(pg, received) && PQconsumeInput(pg) != 0;
 }
 
+/* On the wire, in the messages that libpq needs for it; never more. A description of columns comes
+ * once for rows that come one by one, with the result behind them. */
+static size_t weight_of(const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    int columns = PQnfields(result);
+    int rows = PQntuples(result);
+    size_t weight = 0;
+
+    if (status == PGRES_PIPELINE_SYNC)
+        return 6;
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+        weight += 5 + strlen(PQcmdStatus((PGresult *)(uintptr_t)result));
+    if (status == PGRES_TUPLES_OK)
+        weight += 7;
+    for (int i = 0; i < columns && status == PGRES_TUPLES_OK; i++)
+        weight += strlen(PQfname(result, i)) + 19;
+    for (int row = 0; row < rows; row++) {
+        weight += 7;
+        for (int i = 0; i < columns; i++)
+            weight += 4 + (size_t)PQgetlength(result, row, i);
+    }
+    return weight;
+}
+
+/* What came between the two looks counts as taken in. */
+size_t sb_postgres_unasked(const PGconn *pg, size_t asked)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    int waiting = 0;
+    size_t taken;
+
+    if (ioctl(PQsocket(pg), FIONREAD, &waiting) != 0 ||
+        getsockopt(PQsocket(pg), IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return 0;
+    taken = (size_t)info.tcpi_bytes_received - (size_t)waiting;
+    return taken > asked ? taken - asked : 0;
+}
+
+/* Nobody listens on this connection, but behind a pooler somebody may have. */
+static void drop_notes(PGconn *pg)
+{
+    PGnotify *note;
+
+    while ((note = PQnotifies(pg)) != NULL)
+        PQfreemem(note);
+}
+
 static bool consume(struct sb_postgres_exchange *e)
 {
-    if (!sb_postgres_count(e->connection->pg, &e->received)) {
-        e->wrong = too_much;
+    struct sb_postgres_connection *c = e->connection;
+    size_t unasked = sb_postgres_unasked(c->pg, c->asked);
+
+    if (unasked > SB_POSTGRES_UNASKED_MAX)
+        c->base.outdated = true;
+    if (!sb_postgres_count(c->pg, &e->received) || unasked > SB_POSTGRES_RECEIVED_MAX) {
+        e->wrong = SB_POSTGRES_TOO_MUCH;
         return false;
     }
-    return PQconsumeInput(e->connection->pg) != 0;
+    if (PQconsumeInput(c->pg) == 0)
+        return false;
+    drop_notes(c->pg);
+    return true;
 }
 
 static const char *why_lost(const struct sb_postgres_exchange *e)
@@ -182,7 +241,7 @@ static void take(struct sb_postgres_exchange *e, const PGresult *result)
         e->rows++;
     }
     if (e->rows > SB_POSTGRES_ROWS_MAX)
-        e->wrong = too_much;
+        e->wrong = SB_POSTGRES_TOO_MUCH;
     else if (e->take != NULL && e->code == SIMBA_OK)
         e->code = e->take(e->user, e->index, result);
 }
@@ -193,6 +252,7 @@ static void receive(struct sb_postgres_exchange *e, const PGresult *result,
 {
     ExecStatusType status = PQresultStatus(result);
 
+    e->connection->asked += weight_of(result);
     if (status == PGRES_PIPELINE_SYNC && (e->failed || e->index == e->sent)) {
         e->synced = true;
         return;

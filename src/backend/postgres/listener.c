@@ -19,6 +19,7 @@
 
 #define BACKOFF_MIN_MS 50
 #define BACKOFF_MAX_MS 10000
+#define NOTE_WEIGHT 11 /* on the wire, without its two texts */
 #define UNFIT_MS 60000 /* until it is asked again whether LISTEN works by now */
 
 enum state {
@@ -40,6 +41,7 @@ struct sb_postgres_listener {
     enum state state;
     PGconn *pg;
     size_t received; /* bytes, since a release was heard of */
+    size_t asked;    /* bytes of all releases that were heard of, see sb_postgres_unasked */
     struct watch *watch;
     struct sb_postgres_subscription subscription; /* the thread's, while it is on its way */
     pthread_t thread;
@@ -212,6 +214,7 @@ static void hear(struct sb_postgres_listener *l)
 
     while ((note = PQnotifies(l->pg)) != NULL) {
         l->received = 0;
+        l->asked += NOTE_WEIGHT + strlen(note->relname) + strlen(note->extra);
         if (strcmp(note->relname, SB_POSTGRES_CHANNEL) == 0)
             host->notice(host, SIMBA_NOTICE_RELEASED, note->extra, NULL);
         else
@@ -227,7 +230,9 @@ static void on_ready(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     SB_CHECK(l->state == STATE_HEARING && l->pg != NULL, "a socket is watched while it is heard");
-    if (!sb_postgres_consume(l->pg, &l->received))
+    if (sb_postgres_unasked(l->pg, l->asked) > SB_POSTGRES_UNASKED_MAX)
+        try_later(l, backoff(l), SB_POSTGRES_TOO_MUCH);
+    else if (!sb_postgres_consume(l->pg, &l->received))
         try_later(l, backoff(l), "the connection was lost");
     else
         hear(l);
@@ -240,6 +245,7 @@ static void begin_to_hear(struct sb_postgres_listener *l)
 
     l->pg = l->subscription.pg;
     l->received = 0;
+    l->asked = 0;
     if (!watch_socket(l)) {
         try_later(l, backoff(l), "the connection cannot be watched");
         return;
