@@ -14,6 +14,11 @@
 
 /* ---- Arithmetic ------------------------------------------------------------------------------ */
 
+static inline int64_t sb_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* a + b, held between INT64_MIN and SIMBA_INFINITE. `a` is an instant, `b` a duration, which may be
  * negative. */
 static inline int64_t sb_later(int64_t a_ms, int64_t b_ms)
@@ -25,18 +30,23 @@ static inline int64_t sb_later(int64_t a_ms, int64_t b_ms)
     return sum;
 }
 
+/* a - b, held between INT64_MIN and SIMBA_INFINITE. */
+static inline int64_t sb_time_between(int64_t a_ms, int64_t b_ms)
+{
+    int64_t difference;
+
+    if (__builtin_sub_overflow(a_ms, b_ms, &difference))
+        return a_ms > b_ms ? SIMBA_INFINITE : INT64_MIN;
+    return difference;
+}
+
 /* The time from `now_ms` to an instant: 0 where that has passed, SIMBA_INFINITE where it never
  * comes. */
 static inline int64_t sb_time_left(int64_t at_ms, int64_t now_ms)
 {
     if (at_ms == SIMBA_INFINITE)
         return SIMBA_INFINITE;
-    return at_ms > now_ms ? at_ms - now_ms : 0;
-}
-
-static inline int64_t sb_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
+    return sb_max(sb_time_between(at_ms, now_ms), 0);
 }
 
 static inline int64_t sb_earlier(int64_t a_ms, int64_t b_ms)

@@ -76,7 +76,7 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
 /* -1: the store does not know since when it waits. */
 static int64_t waited_ms(const struct simba_waiter *waiter, int64_t now_ms)
 {
-    return waiter->since_ms == 0 ? -1 : sb_max(now_ms - waiter->since_ms, 0);
+    return waiter->since_ms == 0 ? -1 : sb_time_left(now_ms, waiter->since_ms);
 }
 
 /* null: the store does not know its waiters; an empty array: there are none. */

@@ -12,7 +12,7 @@ import time
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import Simba, case, contains, equal, limit_memory, main, now, run, true, wait_until
+from program import Simba, case, contains, equal, limit_memory, main, now, read, run, true, wait_until
 from postgres_fake import (DONE, PATH, SASL, SASL_CONTINUE, TABLE, Answering, FakeServer, ask_for, columns, end,
                            message, one_row, row)
 
@@ -58,6 +58,28 @@ def the_connection_that_hears_of_releases_is_left_as_well():
             waiter = Simba("-u", url(fake), "--log-level", "info", "lock", "m", "--", "true")
             wait_until(lambda: "releases are looked for" in waiter.said(), "it has tried to listen")
             equal(waiter.end(), 143)
+
+
+MOST, LEAST = str(2**63 - 1), str(-2**63)
+
+
+@case
+def times_at_the_ends_of_the_numbers_are_held_there():
+    """Sums of them must not turn round: a lease without an end would have ended."""
+    with Answering({"ORDER BY mutex": one_row("m", "another", MOST, MOST, MOST, "1", "-9", "0")}) as fake:
+        client = run("-u", url(fake), "status")
+        equal(client.code, 0)
+        contains(read(client.out), "another")
+    with contextlib.ExitStack() as stack:
+        started = []
+        for times in ((MOST, MOST, MOST, LEAST), (LEAST, LEAST, LEAST, MOST), ("0", LEAST, MOST, "-1")):
+            owned = one_row("m", "another", *times[:3], MOST, times[3], MOST)
+            fake = stack.enter_context(Answering({"RETURNING": owned, "ORDER BY mutex": owned, "WHERE mutex": owned}))
+            started += [Simba("-u", url(fake), *command) for command in (
+                ["status"], ["status", "--json", "m"], ["lock", "-w", "300ms", "m", "--", "true"],
+                ["lock", "--exact-id", "another", "-w", "300ms", "m", "--", "true"])]
+        for client in started:
+            true(client.wait() >= 0 and "runtime error" not in client.said(), client.said())
 
 
 # ---- Logging in -----------------------------------------------------------------------------------

@@ -112,10 +112,11 @@ static void answer_record(struct sb_sql_batch *batch, const struct sb_sql_reposi
         reply.owner = record->owner_id;
         reply.fence = record->fence;
         reply.revision_counts = true;
-        reply.ttl_left_ms = sb_max(0, record->ttl_at_ms) - record->current_db_at_ms;
-        reply.transition_left_ms = record->transition_at_ms - record->current_db_at_ms;
+        reply.ttl_left_ms = sb_time_between(sb_max(0, record->ttl_at_ms), record->current_db_at_ms);
+        reply.transition_left_ms =
+            sb_time_between(record->transition_at_ms, record->current_db_at_ms);
     } else if (job->found && request->op == SIMBA_OP_ACQUIRE) {
-        reply.reserved_left_ms = sb_max(0, record->reserved_until_ms - record->current_db_at_ms);
+        reply.reserved_left_ms = sb_time_left(record->reserved_until_ms, record->current_db_at_ms);
     }
     if (job->found && request->op == SIMBA_OP_ACQUIRE && !job->changed)
         reply.place = record->place;

@@ -78,7 +78,8 @@ static int add_waiter(void *user, const struct sb_sql_record *record)
     if (code != SIMBA_OK)
         return code;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
-    status->owner.acquired_at_ms = list->now_ms - record->current_db_at_ms + record->acquired_at_ms;
+    status->owner.acquired_at_ms =
+        sb_later(list->now_ms, sb_time_between(record->acquired_at_ms, record->current_db_at_ms));
     return SIMBA_OK;
 }
 
@@ -86,7 +87,7 @@ static int add_mutex(void *user, const struct sb_sql_record *record)
 {
     struct list *list = user;
     struct simba_mutex_status *status;
-    int64_t shift_ms = list->now_ms - record->current_db_at_ms;
+    int64_t shift_ms = sb_time_between(list->now_ms, record->current_db_at_ms);
     int code = add_item(list, record, &status);
 
     if (code != SIMBA_OK)
@@ -94,9 +95,9 @@ static int add_mutex(void *user, const struct sb_sql_record *record)
     if (!sb_sql_record_is_owned(record))
         return SIMBA_OK;
     sb_text_copy(status->owner.id, sizeof status->owner.id, record->owner_id);
-    status->owner.acquired_at_ms = sb_max(0, record->acquired_at_ms) + shift_ms;
-    status->owner.ttl_at_ms = sb_max(0, record->ttl_at_ms) + shift_ms;
-    status->owner.transition_at_ms = record->transition_at_ms + shift_ms;
+    status->owner.acquired_at_ms = sb_later(sb_max(0, record->acquired_at_ms), shift_ms);
+    status->owner.ttl_at_ms = sb_later(sb_max(0, record->ttl_at_ms), shift_ms);
+    status->owner.transition_at_ms = sb_later(record->transition_at_ms, shift_ms);
     status->owner.fence = record->fence;
     return SIMBA_OK;
 }

@@ -139,9 +139,10 @@ void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
 
-    record->ttl_at_ms = sb_earlier(record->ttl_at_ms, record->current_db_at_ms + values.ttl_ms);
+    record->ttl_at_ms =
+        sb_earlier(record->ttl_at_ms, sb_later(record->current_db_at_ms, values.ttl_ms));
     record->transition_at_ms =
-        sb_earlier(record->transition_at_ms, record->current_db_at_ms + values.lease_ms);
+        sb_earlier(record->transition_at_ms, sb_later(record->current_db_at_ms, values.lease_ms));
 }
 
 /* ---- Transactions ---------------------------------------------------------------------------- */
