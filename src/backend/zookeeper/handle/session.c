@@ -4,16 +4,21 @@
 #include "backend/zookeeper/handle/session.h"
 
 #include "backend/zookeeper/handle/call.h"
+#include "backend/zookeeper/handle/probe.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/time.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 2000
 #define PATIENCE_MIN_MS 500
+
+/* How long a server gets before its port is looked at. */
+#define GLANCE_MS 100
 #define CONFIRM_DELAY_MS 100 /* longer than a server takes with a request that it has read */
 #define CONFIRM_MIN_MS 500
 #define USELESS_MS 20 /* less than the library waits before it tries a server again */
@@ -325,6 +330,21 @@ static int64_t attempt_ms(const struct sb_zk_session *s, int64_t begin_ms)
     return sb_max(half_ms, PATIENCE_MIN_MS);
 }
 
+/* The same as sb_zk_handle_wait, but a port on which nobody listens is told at once. */
+static int wait_for(struct sb_zk_session *s, struct sb_zk_handle *handle, int64_t timeout_ms,
+                    int64_t end_ms, struct simba_error *error)
+{
+    int code = sb_zk_handle_wait(handle, sb_earlier(timeout_ms, GLANCE_MS), end_ms, error);
+
+    if (code != SIMBA_EUNAVAILABLE || sb_zk_handle_has_failed(handle))
+        return code;
+    if (sb_zk_probe_refuses(s->options->hosts))
+        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, ECONNREFUSED,
+                                    "ZooKeeper at %s cannot be reached: connection refused",
+                                    s->options->hosts);
+    return sb_zk_handle_wait(handle, timeout_ms, end_ms, error);
+}
+
 /* Tries handles until one is connected, and returns it; NULL: see the error. */
 static struct sb_zk_handle *find_handle(struct sb_zk_session *s, struct simba_error *error)
 {
@@ -342,11 +362,11 @@ static struct sb_zk_handle *find_handle(struct sb_zk_session *s, struct simba_er
         }
         handle->silent = true;
         sb_zk_handle_open(handle);
-        code = sb_zk_handle_wait(handle, attempt_ms(s, begin_ms), end_ms, error);
+        code = wait_for(s, handle, attempt_ms(s, begin_ms), end_ms, error);
         if (code == SIMBA_OK)
             return handle;
         again = code == SIMBA_EUNAVAILABLE && !sb_zk_handle_has_failed(handle) &&
-                simba_now_ms() < end_ms;
+                error->backend_code != ECONNREFUSED && simba_now_ms() < end_ms;
         sb_zk_handle_close_now(handle);
     }
     return NULL;
