@@ -170,7 +170,8 @@ int sb_module_path(const char *kind, const char *file, char path[PATH_MAX],
         if (sb_trusted_code(kind, path, known, &why) == SIMBA_OK)
             return SIMBA_OK;
         if (!refused)
-            code = sb_error_set(error, load_code(why.backend_code), "%s", why.text);
+            code = sb_error_set_backend(error, load_code(why.backend_code), why.backend_code, "%s",
+                                        why.text);
         refused = refused || why.backend_code != ENOENT;
     }
     return code;
@@ -236,8 +237,10 @@ static int load(struct entry *entry, struct simba_error *error)
     sb_text_init(&text, symbol, sizeof symbol);
     sb_text_add(&text, "simba_private_%s_module", entry->name);
     if (open_file(file, symbol, path, &object, &why) != SIMBA_OK)
-        return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s", entry->name,
-                            why.text);
+        return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s%s%s",
+                            entry->name, why.text,
+                            why.backend_code == ENOENT ? "; on Debian install libsimba0-" : "",
+                            why.backend_code == ENOENT ? entry->name : "");
     module = object;
     if (check_library(&module->library, &why) != SIMBA_OK)
         return sb_error_set(error, why.code, "the backend '%s' cannot be loaded: %s %s",

@@ -167,7 +167,8 @@ def a_missing_module_is_named(tree):
         try:
             done = run_status(tree, f"{store}://127.0.0.1:1/")
             expect(done.returncode == 78 and f"the backend '{store}' cannot be loaded" in done.stderr
-                   and os.path.basename(path) in done.stderr, f"{done.returncode}: {done.stderr}")
+                   and os.path.basename(path) in done.stderr
+                   and f"; on Debian install libsimba0-{store}\n" in done.stderr, f"{done.returncode}: {done.stderr}")
         finally:
             shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
 
