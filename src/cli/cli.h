@@ -41,6 +41,7 @@ enum cli_option_kind {
     CLI_OPTION_FLAG,     /* a bool, which becomes true */
     CLI_OPTION_TEXT,     /* a const char * */
     CLI_OPTION_DURATION, /* an int64_t of milliseconds, at least `low` */
+    CLI_OPTION_SECONDS,  /* the same; also "30" and "1.5s", as flock(1) takes them */
     CLI_OPTION_NUMBER,   /* an int from `low` to `high` */
     CLI_OPTION_WORD      /* an int or enum: the index in `words` */
 };
@@ -67,6 +68,7 @@ struct cli_option {
 /* A duration longer than 0. */
 #define CLI_INTERVAL(type, member)                                                                 \
     .kind = CLI_OPTION_DURATION, .offset = offsetof(type, member), .low = 1
+#define CLI_SECONDS(type, member) .kind = CLI_OPTION_SECONDS, .offset = offsetof(type, member)
 #define CLI_NUMBER(type, member, from, to)                                                         \
     .kind = CLI_OPTION_NUMBER, .offset = offsetof(type, member), .low = (from), .high = (to)
 #define CLI_WORD(type, member, names)                                                              \
@@ -100,6 +102,7 @@ void cli_options_print(FILE *stream, const struct cli_option *options);
  * option or a variable of the environment. A duration is at least `low_ms`. `kind` is what the word
  * is: a level. */
 bool cli_option_duration(const char *source, const char *text, int low_ms, int64_t *ret_ms);
+bool cli_option_seconds(const char *source, const char *text, int64_t *ret_ms);
 bool cli_option_number(const char *source, const char *text, int low, int high, int *ret_number);
 bool cli_option_word(const char *source, const char *kind, const char *text,
                      const char *const *words, int *ret_index);

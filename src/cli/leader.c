@@ -38,6 +38,7 @@ struct leader {
 
     pthread_mutex_t lock;
     pthread_cond_t yielded;
+    bool ends;     /* the service manager was told so */
     bool acquired; /* a term has begun */
     bool released; /* it has ended, and on_released waits for the main thread */
     bool closed;   /* nothing runs any more, nor will, before the contender starts again */
@@ -75,9 +76,14 @@ static void on_released(void *user, const struct simba_state *state)
 /* For `systemctl status` on a machine that stands by. */
 static void on_notify(void *user, const struct simba_state *state)
 {
-    const struct leader *leader = user;
+    struct leader *leader = user;
     const char *mutex = leader->job->mutex;
 
+    pthread_mutex_lock(&leader->lock);
+    bool competes = !leader->closed && !leader->ends;
+    pthread_mutex_unlock(&leader->lock);
+    if (!competes)
+        return;
     if (state->after.id[0] == 0)
         cli_notify_status("waiting for '%s'", mutex);
     else if (!simba_state_is_owner(state, simba_contender_id(leader->contender)))
@@ -445,6 +451,9 @@ static bool keep_minimum(struct leader *leader)
 /* Returns the exit code. */
 static int finish(struct leader *leader, int status)
 {
+    pthread_mutex_lock(&leader->lock);
+    leader->ends = true;
+    pthread_mutex_unlock(&leader->lock);
     cli_notify_stopping();
     if (!keep_minimum(leader))
         status = CLI_EXIT_LOST;

@@ -32,7 +32,7 @@ struct cli_plan {
     {                                                                                              \
         'w', "wait", "DURATION",                                                                   \
             "at the start, give up if the store stays down for that time\n(no limit)",             \
-            CLI_DURATION(struct cli_job, wait_ms)                                                  \
+            CLI_SECONDS(struct cli_job, wait_ms)                                                   \
     }
 
 /* Parts of the help of both verbs. */

@@ -61,8 +61,9 @@ static struct lock {
 static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "give up at once if another contender holds the mutex",
      CLI_FLAG(struct lock, try_once)},
-    {'w', "wait", "DURATION", "give up if the mutex was not acquired in this time",
-     CLI_DURATION(struct cli_job, wait_ms)},
+    {'w', "wait", "DURATION",
+     "give up if the mutex was not acquired in this time;\na plain number is seconds",
+     CLI_SECONDS(struct cli_job, wait_ms)},
     {'E', "contended-code", "CODE",
      "exit code if another contender holds the mutex, 0 to 255\n"
      "(75; with --once-per 0)",

@@ -113,6 +113,8 @@ static bool apply(struct found found, const char *value)
         return true;
     case CLI_OPTION_DURATION:
         return cli_option_duration(name, value, option->low, (int64_t *)(void *)member);
+    case CLI_OPTION_SECONDS:
+        return cli_option_seconds(name, value, (int64_t *)(void *)member);
     case CLI_OPTION_NUMBER:
         return cli_option_number(name, value, option->low, option->high, (int *)(void *)member);
     case CLI_OPTION_WORD:
@@ -237,6 +239,30 @@ bool cli_option_duration(const char *source, const char *text, int low_ms, int64
             cli_message("%s: '%s' is negative", source, text);
         return false;
     }
+    *ret_ms = ms;
+    return true;
+}
+
+#define SECONDS_DIGITS_MAX 9
+
+/* What is more exact than a millisecond is left out. */
+bool cli_option_seconds(const char *source, const char *text, int64_t *ret_ms)
+{
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(text, digits);
+    bool has_fraction = text[whole] == '.';
+    const char *fraction = text + whole + has_fraction;
+    size_t places = has_fraction ? strspn(fraction, digits) : 0;
+    const char *end = fraction + places;
+    int64_t ms = 0;
+
+    if (whole == 0 || whole > SECONDS_DIGITS_MAX || (has_fraction && places == 0) ||
+        (strcmp(end, "s") != 0 && *end != 0))
+        return cli_option_duration(source, text, 0, ret_ms);
+    for (size_t i = 0; i < whole; i++)
+        ms = ms * 10 + (text[i] - '0');
+    for (size_t i = 0; i < 3; i++)
+        ms = ms * 10 + (i < places ? fraction[i] - '0' : 0);
     *ret_ms = ms;
     return true;
 }

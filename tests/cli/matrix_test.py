@@ -239,9 +239,12 @@ def a_server_that_is_not_there_is_69():
     address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
     verbs = (["lock", "m"], ["lock", "-w", "300ms", "-E", "0", "m"], ["lead", "-w", "0s", "m"],
              ["schedule", "-w", "300ms", "--every", "1s", "m"])
+    begin = now()
     programs = [Simba("-u", address, *verb, "--", "true") for verb in verbs]
     for program in programs:
         equal(program.wait(), 69)
+        true("refused" in program.said() or "111" in program.said(), program.said())
+    true(now() - begin < 4, f"it took {now() - begin}")
 
 
 def a_leader_waits_for_a_store_that_is_down_at_its_start():

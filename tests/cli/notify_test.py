@@ -193,6 +193,7 @@ def lead_is_ready_when_it_stands_by_and_tells_who_leads():
     waiter.send(signal.SIGTERM)
     manager.until("STOPPING")
     equal(waiter.wait(), 0)
+    equal(manager.drain(), [])  # it does not wait any more
     manager.close()
 
 

@@ -38,6 +38,17 @@ def a_code_for_contention_does_not_hide_a_store_that_is_down():
 
 
 @case
+def a_wait_is_written_as_flock_takes_it_or_as_a_duration():
+    for wait, shown in (("0.3", "300ms"), ("0.3s", "300ms"), ("0.2504", "250ms"), ("1", "1s"), ("200ms", "200ms")):
+        for verb in (["lock"], ["lead"]):
+            program = run("-u", f"redis://127.0.0.1:{free_port()}", *verb, "-w", wait, "m", "--", "true")
+            equal(program.code, 69)
+            contains(program.said(), f"in {shown}: ")
+    for wait in ("", ".", "1.", ".5", "1.5m", "1.5 s", "-1", "1e3", "9999999999"):
+        equal((wait, run("lock", "-w", wait, "m", "--", "true").code), (wait, 64))
+
+
+@case
 def a_bounded_wait_ends_in_time_when_connecting_hangs():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
