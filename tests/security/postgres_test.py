@@ -294,6 +294,61 @@ def a_user_who_may_not_create_the_table_of_properties_is_told_the_statement():
     equal(run("-u", url, "lock", "--once-per", "1h", "m", "--", "true").code, 0)
 
 
+WAITERS = "public.simba_waiter (mutex varchar, id varchar, since bigint, client varchar, reserved_until bigint, note varchar)"
+IN_THE_PLACE_OF_WAITERS = [
+    f"CREATE TABLE {WAITERS}; CREATE TRIGGER t BEFORE INSERT OR UPDATE OR DELETE ON public.simba_waiter FOR EACH ROW"
+    " EXECUTE FUNCTION public.trap()",
+    f"CREATE TABLE {WAITERS}; CREATE RULE r AS ON INSERT TO public.simba_waiter DO ALSO SELECT public.loot()",
+    "CREATE FUNCTION public.lure() RETURNS varchar LANGUAGE plpgsql AS $$ BEGIN PERFORM public.loot(); RETURN ''; END $$;"
+    "CREATE VIEW public.simba_waiter AS SELECT ''::varchar mutex, ''::varchar id, 0::bigint since, ''::varchar client,"
+    " 0::bigint reserved_until, public.lure() note",
+    f"CREATE TABLE {WAITERS} PARTITION BY RANGE (since)",
+    "CREATE TABLE public.x (a int); CREATE INDEX simba_waiter ON public.x (a)",
+    "CREATE SEQUENCE public.simba_waiter",
+    "CREATE TYPE public.simba_waiter AS (a int)",
+]
+
+
+@case
+def a_table_of_waiters_of_a_stranger_is_not_used():
+    for planted in IN_THE_PLACE_OF_WAITERS:
+        database = Database()
+        psql(LOOT + TRAP + planted, database.name, "mallory")
+        client = database.lock("-n")
+        equal(client.wait(), 0)
+        contains(client.said(), "contenders do not wait in line")
+        contend(database)
+        database.expect_safe()
+
+
+def forge(database, client, identity="'forged'", reserved_until="0"):
+    database.sql(f"INSERT INTO simba_waiter VALUES ('m', {identity}, 0, {client}, {reserved_until}, '')")
+
+
+@case
+def forged_waiters_count_as_dead_ones():
+    """No channel has such a name, and no notice such a length."""
+    for forged in (["''"], ["repeat('x', 64)"], ["repeat('\u00e4', 40)"], ["'c'", "repeat('x', 8000)"],
+                   ["''", "'observer'", "-9223372036854775807"]):
+        database = Database()
+        equal(database.lock("-n").wait(), 0)
+        forge(database, *forged)
+        contend(database)
+        equal(database.lock("-n").wait(), 0)
+        true("not permitted" not in (log := read(os.path.join(server.folder, "log"))) and
+             "cannot be empty" not in log and "too long" not in log, log)
+
+
+@case
+def a_forged_reservation_without_an_end_is_none():
+    database = Database()
+    equal(database.lock("-n").wait(), 0)
+    forge(database, "'c'", reserved_until="9223372036854775807")
+    equal(database.lock("-n").wait(), 0)
+    contend(database)
+    equal(database.sql("SELECT count(*) FROM simba_waiter WHERE id = 'forged'").strip(), "0")
+
+
 def expect_refusal(database):
     for arguments in (["lock", "-n", "m", "--", "true"], ["status"], ["init"], ["release", "--force", "m"]):
         program = run("-u", database.url(), *arguments)

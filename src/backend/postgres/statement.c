@@ -74,10 +74,11 @@
 #define OF_ID "w.id" OP("=") "$2"
 #define IN_LINE_OF "w.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1"
 #define IN_LINE IN_LINE_OF " AND w.reserved_until" OP("=") "0"
-#define RESERVED                                                                                   \
-    IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND w.reserved_until" OP(">") NOW                \
-        " AND w.id" OP("<>") "$2"
-#define IS_OVER "w.reserved_until" OP(">") "0 AND w.reserved_until" OP("<=") NOW
+/* Between now and two seconds: no reservation is longer than one. What a forged row says beyond
+ * that is none. */
+#define LASTS "(pg_catalog.abs(w.reserved_until" OP("-") "(" NOW OP("+") "1000))" OP("<") "1000)"
+#define RESERVED IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2"
+#define IS_OVER "w.reserved_until" OP(">") "0 AND NOT " LASTS
 #define NOT_RESERVED "NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED ")"
 
 #define PLACE                                                                                      \
@@ -131,6 +132,12 @@
                         " AND w.reserved_until" OP("<>") "0 AND " IS_PAST                          \
                                                          " LIMIT 100 FOR UPDATE SKIP LOCKED))"
 
+/* A forged row may name what is no channel: the server would refuse the notice, and with it the
+ * release. The waiter counts as dead. */
+#define CAN_BE_TOLD                                                                                \
+    "pg_catalog.octet_length(l.client)" OP(">") "0 AND pg_catalog.octet_length(l.client)" OP(      \
+        "<") "64 AND pg_catalog.octet_length(l.id)" OP("<") "1000"
+
 /* The first one leaves the line also where nothing is reserved: a dead one is woken once. A waiter
  * whose row is locked is about to leave, or to win. It is passed over, so that two clients
  * that hand on never wait for each other.
@@ -160,7 +167,7 @@
         "l.id::pg_catalog.text") "), (SELECT pg_catalog.count("                                    \
     TELL_CLIENT("'c'", "''") ") FROM " WAITERS " l WHERE l.mutex COLLATE pg_catalog.\"C\"" OP(     \
         "=") "$1 AND l.reserved_until" OP("<") "0 AND l.reserved_until" OP("<") "(0" OP("-") NOW \
-    ")) FROM line l"
+    ") AND " CAN_BE_TOLD ") FROM line l WHERE " CAN_BE_TOLD
 
 /* With the observers whose client is dead. */
 #define WATCH                                                                                      \
