@@ -106,8 +106,8 @@ enum simba_op {
     /* Return the waiters of the mutex, the next one first, change nothing. Only with
      * `has_queue`. */
     SIMBA_OP_QUEUE,
-    /* Return the property of that name. One that was never written is empty and has only the
-     * store's clock. Change no property. Only with `has_properties`. */
+    /* Return the property of that name. One that was never written is empty, and has the store's
+     * clock or nothing. Change no property. Only with `has_properties`. */
     SIMBA_OP_GET_PROPERTY,
     /* Write `value` as the property of that name. With an `id`: only if the owner is `id`;
      * otherwise change nothing and answer SIMBA_ELOST. A repetition does no harm. Only with

@@ -657,7 +657,8 @@ SIMBA_API int simba_client_force_release(simba_client *client, const char *mutex
 struct simba_property {
     char value[SIMBA_PROPERTY_VALUE_MAX + 1]; /* empty: it was never written, or is void */
     int64_t written_ms; /* when it was written, since 1970 by the store's clock; 0: never */
-    int64_t store_ms;   /* what that clock showed when the property was read */
+    int64_t store_ms;   /* what that clock showed when the property was read; 0: the store has not
+                           told it (ZooKeeper, before anything was written) */
 };
 
 /* Reads a property of a mutex, which need not exist. What the store has is cut to the length of a

@@ -1,5 +1,5 @@
 /*
- * last_run.c - reads and writes the property `last-run` of a mutex:
+ * last_run.c - reads and writes the properties `last-run` and `next-run` of a mutex:
  *
  *     running 0 0 ID                 written when the command starts
  *     ended STATUS DURATION_MS ID    written when it has ended, over the other
@@ -12,13 +12,16 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PROPERTY "last-run"
+#define LAST "last-run"
+#define NEXT "next-run"
 
 static const char *const words[] = {[CLI_RUN_NONE] = "",
                                     [CLI_RUN_RUNNING] = "running",
@@ -60,6 +63,8 @@ static void read_run(const struct simba_property *property, struct cli_last_run 
     int64_t status = 0;
 
     *run = (struct cli_last_run){.store_ms = property->store_ms};
+    if (run->store_ms == 0)
+        run->store_ms = simba_wall_ms(simba_now_ms());
     if (state == CLI_RUN_NONE || !read_number(&text, 255, &status) ||
         !read_number(&text, property->written_ms, &duration_ms))
         return;
@@ -74,8 +79,8 @@ int cli_last_run_read(simba_client *client, const char *mutex, struct cli_last_r
                       struct simba_error *error)
 {
     struct simba_property property;
-    int code = simba_client_property_get(client, mutex, PROPERTY, CLI_LAST_RUN_TIMEOUT_MS,
-                                         &property, error);
+    int code =
+        simba_client_property_get(client, mutex, LAST, CLI_LAST_RUN_TIMEOUT_MS, &property, error);
 
     if (code == SIMBA_OK)
         read_run(&property, ret_run);
@@ -92,7 +97,36 @@ int cli_last_run_write(simba_client *client, const char *mutex, const char *id,
     SB_CHECK(state != CLI_RUN_NONE, "a run has a state");
     sb_text_init(&text, value, sizeof value);
     sb_text_add(&text, "%s %d %" PRId64 " %s", words[state], status, duration_ms, id);
-    return simba_client_property_set(client, mutex, PROPERTY, value, id, CLI_LAST_RUN_TIMEOUT_MS,
+    return simba_client_property_set(client, mutex, LAST, value, id, CLI_LAST_RUN_TIMEOUT_MS,
+                                     error);
+}
+
+enum cli_run_state cli_last_run_state(const struct cli_outcome *outcome)
+{
+    bool ended = outcome->how == CLI_ENDED || outcome->how == CLI_ENDED_OVERDUE;
+
+    return ended && outcome->signal == 0 ? CLI_RUN_ENDED : CLI_RUN_STOPPED;
+}
+
+int cli_next_run_read(simba_client *client, const char *mutex, int64_t *ret_at_ms,
+                      struct simba_error *error)
+{
+    struct simba_property property;
+    int code =
+        simba_client_property_get(client, mutex, NEXT, CLI_LAST_RUN_TIMEOUT_MS, &property, error);
+
+    if (code == SIMBA_OK)
+        *ret_at_ms = sb_max(0, strtoll(property.value, NULL, 10));
+    return code;
+}
+
+int cli_next_run_write(simba_client *client, const char *mutex, const char *id, int64_t at_ms,
+                       struct simba_error *error)
+{
+    char value[32];
+
+    snprintf(value, sizeof value, "%" PRId64, at_ms);
+    return simba_client_property_set(client, mutex, NEXT, value, id, CLI_LAST_RUN_TIMEOUT_MS,
                                      error);
 }
 

@@ -5,6 +5,8 @@
 #ifndef CLI_LAST_RUN_H
 #define CLI_LAST_RUN_H
 
+#include "cli/child.h"
+
 #include <simba/simba.h>
 
 enum cli_run_state {
@@ -19,12 +21,14 @@ struct cli_last_run {
     int status; /* the exit code, where it has ended */
     int64_t started_ms;
     int64_t ended_ms; /* 0: it has not */
-    int64_t store_ms; /* the store's time now, also where there was no run */
+    int64_t
+        store_ms; /* the store's time now, also where there was no run; this host's where the store
+                         does not tell it */
     char by[SIMBA_ID_MAX + 1];
 };
 
 /* Both wait for the store, CLI_LAST_RUN_TIMEOUT_MS at most, and return an error of the library. */
-#define CLI_LAST_RUN_TIMEOUT_MS 5000
+#define CLI_LAST_RUN_TIMEOUT_MS 2000
 
 int cli_last_run_read(simba_client *client, const char *mutex, struct cli_last_run *ret_run,
                       struct simba_error *error);
@@ -32,6 +36,17 @@ int cli_last_run_read(simba_client *client, const char *mutex, struct cli_last_r
 /* Written by the owner `id`. Of a run that is under way status and duration are 0. */
 int cli_last_run_write(simba_client *client, const char *mutex, const char *id,
                        enum cli_run_state state, int status, int64_t duration_ms,
+                       struct simba_error *error);
+
+/* How a run that had this outcome is remembered. What was stopped, for example because the machine
+ * goes down, has not done its work. */
+enum cli_run_state cli_last_run_state(const struct cli_outcome *outcome);
+
+/* When the next run is due, in milliseconds since 1970 by the store's clock: the property
+ * `next-run`. 0: it is not known. */
+int cli_next_run_read(simba_client *client, const char *mutex, int64_t *ret_at_ms,
+                      struct simba_error *error);
+int cli_next_run_write(simba_client *client, const char *mutex, const char *id, int64_t at_ms,
                        struct simba_error *error);
 
 /* Whether the run has ended and began less than `limit_ms` ago. One that began that much in the

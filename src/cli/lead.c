@@ -111,7 +111,11 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct lead *lead = &this_lead;
-    struct cli_plan plan = {first_ms, next_ms, yields, 0, &lead->health, lead};
+    struct cli_plan plan = {.first_ms = first_ms,
+                            .next_ms = next_ms,
+                            .yields = yields,
+                            .health = &lead->health,
+                            .user = lead};
 
     (void)argc;
     int status = cli_job_prepare(&lead->job, cli, argv);

@@ -51,6 +51,8 @@ static void on_acquired(void *user, const struct simba_state *state)
     struct leader *leader = user;
 
     (void)state;
+    if (leader->plan->acquired != NULL)
+        leader->plan->acquired(leader->plan->user);
     pthread_mutex_lock(&leader->lock);
     SB_CHECK(leader->closed || !leader->acquired, "a term begins when the one before has ended");
     leader->acquired = true;
@@ -241,6 +243,17 @@ static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_st
     return AWAITED_OVER;
 }
 
+/* What the plan does before a run may take a while, so the term is looked at once more. */
+static enum awaited await_start_of_run(struct leader *leader, int64_t due_ms, int *ret_status)
+{
+    enum awaited awaited = await_run(leader, due_ms, ret_status);
+
+    if (awaited != AWAITED_DUE || leader->plan->starting == NULL)
+        return awaited;
+    leader->plan->starting(leader->plan->user);
+    return await_run(leader, due_ms, ret_status);
+}
+
 /* A store that cannot tell may have waiters. */
 static bool is_alone(const struct leader *leader)
 {
@@ -264,11 +277,15 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
     struct cli_outcome outcome = run_command(leader);
 
     cli_guardian_collect();
+    *ret_due_ms = outcome.signal != 0
+                      ? CLI_PLAN_END
+                      : plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
+    if (plan->ended != NULL)
+        plan->ended(plan->user, &outcome, leader->begun_ms, *ret_due_ms);
     if (outcome.signal != 0) {
         *ret_status = cli_signal_exit_code(outcome.signal);
         return false;
     }
-    *ret_due_ms = plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
     if (*ret_due_ms == CLI_PLAN_END) {
         *ret_status = outcome.status;
         return false;
@@ -385,7 +402,7 @@ static int lead(struct leader *leader)
         cli_message("leading '%s' with fence %llu", leader->job->mutex,
                     (unsigned long long)simba_contender_fence(leader->contender));
     do {
-        awaited = await_run(leader, due_ms, &status);
+        awaited = await_start_of_run(leader, due_ms, &status);
     } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
     if (status == STAND_BACK)
         return stand_back(leader);

@@ -25,6 +25,14 @@ struct cli_plan {
     int64_t yield_ms;
     struct cli_health *health; /* NULL: nobody checks the command */
     void *user;
+
+    /* May be NULL. When a term begins, before first_ms, on a thread of the library: may wait for
+     * the store. */
+    void (*acquired)(void *user);
+    /* May be NULL. Before each run and behind it, whatever became of it. `due_ms` is that of the
+     * next run, CLI_PLAN_END: there is none. May wait for the store. */
+    void (*starting)(void *user);
+    void (*ended)(void *user, const struct cli_outcome *outcome, int64_t begun_ms, int64_t due_ms);
 };
 
 /* For the tables of both verbs. */

@@ -29,14 +29,6 @@ int cli_once_begin(struct cli_once *once, simba_client *client, const char *mute
     return code;
 }
 
-/* What was stopped, for example because the machine goes down, has not done its work. */
-static enum cli_run_state state_of(const struct cli_outcome *outcome)
-{
-    bool ended = outcome->how == CLI_ENDED || outcome->how == CLI_ENDED_OVERDUE;
-
-    return ended && outcome->signal == 0 ? CLI_RUN_ENDED : CLI_RUN_STOPPED;
-}
-
 void cli_once_end(struct cli_once *once, simba_client *client, const char *mutex, const char *id,
                   const struct cli_outcome *outcome)
 {
@@ -45,7 +37,7 @@ void cli_once_end(struct cli_once *once, simba_client *client, const char *mutex
 
     if (!once->begun || outcome->how == CLI_ENDED_LOST)
         return; /* a run that seems to be under way while nobody owns does not count either */
-    code = cli_last_run_write(client, mutex, id, state_of(outcome), outcome->status,
+    code = cli_last_run_write(client, mutex, id, cli_last_run_state(outcome), outcome->status,
                               simba_now_ms() - once->begun_ms, &error);
     if (code != SIMBA_OK)
         cli_message("warning: the store does not know how the run of '%s' ended, so another "

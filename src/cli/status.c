@@ -3,6 +3,7 @@
  */
 #include "base/time.h"
 #include "cli/cli.h"
+#include "cli/last_run.h"
 #include "cli/store.h"
 
 #include <inttypes.h>
@@ -24,6 +25,8 @@ struct status {
     bool has_queue;  /* the store has told it */
     struct simba_waiter *queue;
     size_t queue_count;
+    struct cli_last_run last; /* of the same mutex */
+    int64_t next_run_ms;      /* the same, by the store's clock; 0: not known */
 };
 
 static struct status this_status;
@@ -97,6 +100,26 @@ static void print_json_queue(const struct status *status, const struct row *row)
     fputs("]", stdout);
 }
 
+static void print_json_runs(const struct status *status)
+{
+    static const char *const states[] = {
+        [CLI_RUN_RUNNING] = "running", [CLI_RUN_ENDED] = "ended", [CLI_RUN_STOPPED] = "stopped"};
+    const struct cli_last_run *last = &status->last;
+
+    if (last->state == CLI_RUN_NONE) {
+        fputs(",\"last_run\":null", stdout);
+    } else {
+        printf(",\"last_run\":{\"state\":\"%s\"", states[last->state]);
+        cli_json_string(stdout, ",\"by\":", last->by);
+        cli_json_number(stdout, ",\"started_ms\":", last->started_ms, -1);
+        cli_json_number(stdout, ",\"ended_ms\":", last->ended_ms, 0);
+        cli_json_number(stdout,
+                        ",\"exit_code\":", last->state == CLI_RUN_RUNNING ? -1 : last->status, -1);
+        fputs("}", stdout);
+    }
+    cli_json_number(stdout, ",\"next_run_ms\":", status->next_run_ms, 0);
+}
+
 static void print_json_row(const struct status *status, const struct row *row)
 {
     cli_json_string(stdout, "{\"mutex\":", row->mutex);
@@ -108,6 +131,8 @@ static void print_json_row(const struct status *status, const struct row *row)
     cli_json_number(stdout, ",\"waiters\":", row->waiters, -1);
     if (status->asks_queue)
         print_json_queue(status, row);
+    if (status->asks_queue)
+        print_json_runs(status);
     fputs("}", stdout);
 }
 
@@ -224,6 +249,26 @@ static void print_queue(const struct status *status)
     }
 }
 
+/* A time that has passed is that of a schedule which nobody keeps any more, or which is about to
+ * run. */
+static void print_runs(const struct status *status)
+{
+    char last[CLI_LAST_RUN_TEXT_MAX];
+    char text[CLI_LAST_RUN_TEXT_MAX];
+    char left[32];
+    int64_t left_ms = status->next_run_ms - status->last.store_ms;
+
+    if (status->last.state != CLI_RUN_NONE) {
+        cli_last_run_describe(&status->last, last);
+        cli_text_printable(last, text, sizeof text);
+        printf("\nLast run: %s%s\n", text,
+               status->last.state == CLI_RUN_RUNNING ? ", not ended" : "");
+    }
+    if (status->next_run_ms != 0 && left_ms > 0)
+        printf("%sNext run: in %s\n", status->last.state == CLI_RUN_NONE ? "\n" : "",
+               simba_duration_format(left_ms - left_ms % 1000, left, sizeof left));
+}
+
 /* ---- Both ------------------------------------------------------------------------------------ */
 
 static void print(struct status *status)
@@ -243,6 +288,8 @@ static void print(struct status *status)
     print_table(status, now_ms);
     if (status->count > 0)
         print_queue(status);
+    if (status->asks_queue)
+        print_runs(status);
 }
 
 /* ---- The verb -------------------------------------------------------------------------------- */
@@ -289,6 +336,15 @@ static void ask_queue(simba_client *client, const char *mutex, struct status *st
         status->list[0].waiters = (int64_t)status->queue_count;
 }
 
+/* Most stores have none. A client that may not read them sees none. */
+static void ask_runs(simba_client *client, const char *mutex, struct status *status)
+{
+    struct simba_error ignored;
+
+    if (cli_last_run_read(client, mutex, &status->last, &ignored) == SIMBA_OK)
+        cli_next_run_read(client, mutex, &status->next_run_ms, &ignored);
+}
+
 /* One request for each name, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
 {
@@ -300,6 +356,8 @@ static int ask_all(simba_client *client, int argc, char **argv, struct status *s
         result = ask(client, argv[i], status);
     if (result == CLI_EXIT_OK && status->asks_queue)
         ask_queue(client, argv[0], status);
+    if (result == CLI_EXIT_OK && status->asks_queue)
+        ask_runs(client, argv[0], status);
     return result;
 }
 
@@ -356,7 +414,7 @@ static const char details[] =
     "out.\n"
     "Where a single NAME is given and the store knows who waits, they follow the table in the "
     "order\n"
-    "of their turns.\n"
+    "of their turns; then the last and the next run, if the store remembers any.\n"
     "\n"
     "With --json it is an array of objects, in the order of the names, with mutex, owner (empty:\n"
     "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left: 0 when it "
@@ -365,7 +423,10 @@ static const char details[] =
     "(null:\n"
     "not known). The object of a single NAME has queue, too: the ids of those who wait, in order, "
     "or\n"
-    "null; and queue_waited_ms: for how long each has waited, or null.\n"
+    "null; queue_waited_ms: for how long each has waited, or null; last_run: the last run of\n"
+    "'simba schedule' or 'simba lock --once-per', with state (running, ended, stopped), by,\n"
+    "started_ms, ended_ms and exit_code, or null; and next_run_ms. These times are milliseconds\n"
+    "since 1970 by the store's clock.\n"
     "\n"
     "Examples:\n"
     "  simba status --held\n"

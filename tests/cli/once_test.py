@@ -10,7 +10,7 @@ import sys
 import time
 
 import stores
-from program import Simba, case, contains, equal, lines, main, number, run, true, wait_until
+from program import Simba, case, contains, equal, lines, main, number, read, run, true, wait_until
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
          "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
@@ -141,6 +141,18 @@ def what_makes_no_sense_is_refused(mutex):
     for options in (["--once-per", "0"], ["--retry-failed"], ["--once-per", "1h", "--hold-at-least", "1s"]):
         equal(run("lock", *options, mutex, "--", *JOB).code, 64)
     equal(lines("ran"), [])
+
+
+@use_store
+def a_schedule_goes_on_with_the_next_leader(mutex):
+    """By what the store remembers."""
+    for machine in ("first", "second"):
+        program = Simba(*LONG, "--exact-id", machine, "schedule", "--every", "1h", mutex, "--", *JOB)
+        wait_until(lambda: f"leading '{mutex}'" in program.said() and lines("ran"), "it leads")
+        wait_until(lambda: "next_run_ms\":1" in read(run("status", "--json", mutex).out), "the next run is known")
+        equal(program.end(), 0)
+    equal(lines("ran"), ["first"])
+    contains(read(run("status", mutex).out), "Last run: by first")
 
 
 def a_record_that_somebody_else_wrote_is_no_run(mutex):

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """`simba schedule`: runs at intervals, one at a time, on the leader only."""
+import json
 import os
 import re
 import signal
+import sqlite3
 import sys
+import time
 
 from program import (Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main, now,
                      number, read, run, stays_taken, steal, true, url, wait_until)
@@ -182,13 +185,13 @@ def a_run_that_takes_too_long_is_stopped_and_the_schedule_goes_on():
 @case
 def the_mutex_is_kept_for_the_minimum_after_sigterm_and_a_second_signal_ends_that():
     begin = now()
-    program = schedule("--every", "1h", "--hold-at-least", "2s", script=stamp("start"))
+    program = schedule("--every", "4s", "--hold-at-least", "2s", script=stamp("start"))
     await_runs(1)
     program.send(signal.SIGTERM)
     stays_taken(begin + 2)  # longer than the lease: it is renewed meanwhile
     equal(program.wait(), 0)
     true(is_free(), "it was not handed over")
-    program = schedule("--every", "1h", "--hold-at-least", "1h", script=stamp("start"))
+    program = schedule("--every", "4s", "--hold-at-least", "1h", script=stamp("start"))
     await_runs(2)
     program.send(signal.SIGTERM)
     wait_until(lambda: "another signal ends that" in program.said())
@@ -223,6 +226,137 @@ def what_is_wrong_with_the_command_line_is_64():
         equal(run("schedule", *arguments).code, 64)
     os.environ["SIMBA_URL"] = url(ttl="1s", transition="1s")
     equal(run("schedule", "m", "--every", "1s", "-k", "1s", "true").code, 78)
+
+
+class Past:
+    """The last run of 'm' began so long ago."""
+
+    def __init__(self, ago, value="ended 0 1000 a"):
+        with sqlite3.connect("store.db") as database:
+            database.execute("UPDATE simba_property SET value = ?, written_at = written_at - ? WHERE name = 'last-run'",
+                             (value, int(ago * 1000)))
+        database.close()
+
+
+def run_once():
+    """Leaves a run of 'm' in the store."""
+    program = schedule("--every", "1h", script=stamp("start"))
+    await_runs(len(times("start")) + 1)
+    wait_until(lambda: "last_run\":{" in read(run("status", "--json", "m").out), "it is known that the run has ended")
+    equal(program.end(), 0)
+
+
+def leads(program):
+    wait_until(lambda: "leading 'm'" in program.said(), "it leads")
+    return program
+
+
+def seconds_to_the_next_run():
+    """As the store knows it."""
+    status = json.loads(read(run("status", "--json", "m").out))[0]
+    return None if status["next_run_ms"] is None else status["next_run_ms"] / 1000 - time.time()
+
+
+@case
+def a_new_leader_goes_on_where_the_last_one_was():
+    run_once()
+    program = leads(schedule("--every", "1h", script=stamp("start"), identity="b"))
+    wait_until(lambda: 3500 < (seconds_to_the_next_run() or 0) < 3601, "the next run is an hour behind the last")
+    equal(len(times("start")), 1)
+    equal(program.end(), 0)
+
+
+@case
+def a_run_that_fell_due_while_nobody_led_is_made_up_for_once_or_skipped():
+    run_once()
+    Past(5 * 3600 + 60)
+    program = leads(schedule("--every", "1h", "--missed", "skip", script=stamp("start")))
+    wait_until(lambda: 3400 < (seconds_to_the_next_run() or 0) < 3541, "the next one is on the beat")
+    equal(program.end(), 0)
+    equal(len(times("start")), 1)
+    program = schedule("--every", "1h", script=stamp("start"))
+    await_runs(2)
+    wait_until(lambda: 3500 < (seconds_to_the_next_run() or 0), "it is an hour to the next")
+    equal(program.end(), 0)
+    equal(len(times("start")), 2)
+
+
+@case
+def a_run_whose_machine_died_or_was_stopped_is_repeated():
+    run_once()
+    for count, value in ((2, "running 0 0 a"), (3, "stopped 143 500 a")):
+        Past(60, value)
+        program = schedule("--every", "1h", script=stamp("start"))
+        await_runs(count)
+        equal(program.end(), 0)
+
+
+@case
+def a_clock_of_the_store_that_was_set_back_delays_no_run_for_longer_than_the_interval():
+    run_once()
+    Past(-1000 * 3600)
+    program = leads(schedule("--every", "1h", script=stamp("start")))
+    wait_until(lambda: 3500 < (seconds_to_the_next_run() or 0) < 3601, "it is an hour to the next run")
+    equal(program.end(), 0)
+
+
+def clock(seconds):
+    """The time of the day, that far from now, in UTC."""
+    return time.strftime("%H:%M", time.gmtime(time.time() + seconds))
+
+
+@case
+def times_of_the_calendar_are_those_of_the_zone():
+    """A leader without a past waits; one that finds a day missed runs at once, or skips it."""
+    program = leads(schedule("--at", clock(7200), "--timezone", "UTC", script=stamp("start")))
+    wait_until(lambda: 7000 < (seconds_to_the_next_run() or 0) <= 7200, "it is two hours to the first run")
+    equal(program.end(), 0)
+    equal(len(times("start")), 0)
+    run_once()
+    Past(2 * 86400)
+    program = leads(schedule("--at", clock(7200), "--timezone", "UTC", "--missed", "skip", script=stamp("start")))
+    wait_until(lambda: 7000 < (seconds_to_the_next_run() or 0) <= 7200, "it is two hours to the next run")
+    equal(program.end(), 0)
+    equal(len(times("start")), 1)
+    minute, hour = clock(7200)[3:], clock(7200)[:2]
+    program = schedule("--cron", f"{minute} {hour} * * *", "--timezone", "UTC", script=stamp("start"))
+    await_runs(2)
+    wait_until(lambda: 7000 < (seconds_to_the_next_run() or 0) <= 7200, "it is two hours to the next run")
+    equal(program.end(), 0)
+    equal(len(times("start")), 2)
+
+
+@case
+def a_time_of_the_calendar_comes():
+    """It takes a minute at most."""
+    program = leads(schedule("--cron", "* * * * *", script=f"{stamp('start')}; echo $TZ >>zone"))
+    wait_until(lambda: times("start"), "a minute begins", patience=90)
+    true(times("start")[0] % 60 < 5, f"{times('start')[0] % 60} s after the minute")
+    equal(program.end(), 0)
+    equal(read("zone"), os.environ.get("TZ", "") + "\n")
+
+
+@case
+def what_is_no_time_is_refused():
+    for options in ([], ["--every", "1h", "--at", "02:30"], ["--at", "25:00"], ["--cron", "* * * *"],
+                    ["--cron", "0 0 30 2 *"], ["--at", "02:30", "--timezone", "Europe/Nowhere"],
+                    ["--every", "1h", "--timezone", "UTC"], ["--every", "1h", "--missed", "all"]):
+        program = run("schedule", *options, "m", "--", "touch", "ran")
+        equal(program.code, 64)
+    true(not os.path.exists("ran"), "it ran")
+
+
+@case
+def a_store_that_does_not_remember_runs_is_warned_of_once():
+    """The rest works."""
+    run("init")
+    with sqlite3.connect("store.db") as database:
+        database.execute("CREATE VIEW simba_property AS SELECT 1 AS mutex, 2 AS name, 3 AS value, 4 AS written_at")
+    database.close()
+    program = schedule("--every", "100ms", script=stamp("start"))
+    await_runs(4)
+    equal(program.end(), 0)
+    equal(program.said().count("does not remember the runs of 'm'"), 1)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
  * a mutex's properties stands beside that of the latches, where no participant looks.
  *
  *     GET   write the folder: its time is now --> read the node
- *     SET   [read the owner] --> write the node
- *     a folder that is missing is made first; so is the node
+ *     SET   [read the owner] --> write the node; a folder or node that is missing is made
  *
  * Only a write tells the servers' clock. It also makes the read that follows see all that was
- * written before.
+ * written before. A client that may only read is told no time.
  */
 #include "backend/zookeeper/handle/call.h"
 #include "backend/zookeeper/ops/ops.h"
@@ -86,13 +85,8 @@ static void on_made(struct sb_zk_call *call)
         fail(p, call->code);
     } else if (!last) {
         make_next(p);
-    } else if (p->writes) {
-        create_node(p);
-    } else if (call->code == ZOK) {
-        p->found.store_ms = call->stat.ctime;
-        finish(p);
     } else {
-        begin(p);
+        create_node(p);
     }
 }
 
@@ -165,11 +159,11 @@ static void on_clock(struct sb_zk_call *call)
     struct property *p = (struct property *)call;
 
     if (call->code == ZNONODE) {
-        make_folder(p);
-    } else if (call->code != ZOK) {
+        finish(p); /* nobody has written anything */
+    } else if (call->code != ZOK && call->code != ZNOAUTH) {
         fail(p, call->code);
     } else {
-        p->found.store_ms = call->stat.mtime;
+        p->found.store_ms = call->code == ZOK ? call->stat.mtime : 0;
         sb_zk_get_value(next_call(p, on_read), p->node);
     }
 }
