@@ -20,8 +20,8 @@ _simba_options() {
             echo '--health-every -k --kill-after --stop-timeout --note --pass-notify'
             ;;
         schedule)
-            echo '--every --strategy --initial-delay -w --wait -k --kill-after --stop-timeout'
-            echo '--hold-at-least --hold-at-most --note --pass-notify'
+            echo '--every --at --cron --timezone --missed --strategy --initial-delay -w --wait'
+            echo '-k --kill-after --stop-timeout --hold-at-least --hold-at-most --note --pass-notify'
             ;;
         status) echo '--held --json' ;;
         watch) echo '--json' ;;
@@ -39,7 +39,7 @@ _simba_takes_value() {
         -E | --contended-code | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --yield-after | --health | --health-every) ;;
-        --every | --strategy | --initial-delay) ;;
+        --every | --at | --cron | --timezone | --missed | --strategy | --initial-delay) ;;
         --case | --seconds | --contenders | --processes) ;;
         --count | --rounds | --mutexes | --window) ;;
         *) return 1 ;;

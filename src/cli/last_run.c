@@ -141,7 +141,7 @@ bool cli_last_run_counts(const struct cli_last_run *run, int64_t limit_ms, bool 
 
 static void format(int64_t ms, char text[32])
 {
-    int64_t rounded_ms = ms < 0 ? 0 : ms >= 60000 ? ms - ms % 1000 : ms;
+    int64_t rounded_ms = ms < 0 ? 0 : ms >= 1000 ? ms - ms % 1000 : ms;
 
     simba_duration_format(rounded_ms, text, 32);
 }
