@@ -36,8 +36,8 @@ bool cli_calendar_read_time(const char *text, struct cli_calendar *ret_calendar,
 bool cli_calendar_set_zone(const char *zone);
 
 /* The first instant behind that one at which a job is due, in seconds since 1970; -1: none within
- * years. A local time that does not exist, because clocks are put forward, is due when they are. One
- * that exists twice, because they are put back, is due the first time only. */
+ * years. A local time that does not exist, because clocks are put forward, is due when they are.
+ * One that exists twice, because they are put back, is due the first time only. */
 int64_t cli_calendar_next(const struct cli_calendar *calendar, int64_t after_s);
 
 #endif

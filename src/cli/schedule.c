@@ -3,9 +3,9 @@
  * machine that leads.
  *
  * leader.c decides when a command may run. This file decides when the next run is due. The store
- * remembers the last run, so that the next leader goes on from there, by the store's clock; within a
- * term an interval is counted by this host's. The library's scheduler is for work inside a process: a command ends with the thread that starts it,
- * so the main thread has to.
+ * remembers the last run, so that the next leader goes on from there, by the store's clock; within
+ * a term an interval is counted by this host's. The library's scheduler is for work inside a
+ * process: a command ends with the thread that starts it, so the main thread has to.
  */
 #include "base/time.h"
 #include "cli/calendar.h"
@@ -392,7 +392,7 @@ static const char details[] =
 
 const struct cli_verb cli_verb_schedule = {
     .name = "schedule",
-    .usage = "schedule [OPTION...] --every DURATION|--at HH:MM|--cron FIELDS NAME [--] COMMAND...",
+    .usage = "schedule [OPTION...] --every DURATION NAME [--] COMMAND [ARGUMENT...]",
     .summary = "run a command at intervals on the machine that leads",
     .details = details,
     .options = options,

@@ -1,6 +1,6 @@
 /*
- * calendar_test.c - when a job is due by the calendar, on ordinary days and on those on which clocks
- * change. The expected instants are written in UTC.
+ * calendar_test.c - when a job is due by the calendar, on ordinary days and on those on which
+ * clocks change. The expected instants are written in UTC.
  */
 #include "test.h"
 
