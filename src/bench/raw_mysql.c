@@ -2,8 +2,7 @@
  * raw_mysql.c - MySQL or MariaDB as libmariadb alone uses it, but for logging in: no server is told
  * more than the library would tell it.
  *
- * The server tells nobody of a change, so a hand-over by hand is the two writes alone; a waiter
- * polls.
+ * The server tells nobody of a change, so a hand-over by hand is the two writes alone.
  */
 #include "bench/raw_store.h"
 #include "bench/raw_sql.h"
@@ -108,9 +107,9 @@ static int prepare_all(struct mysql *raw, struct simba_error *error)
     bench_sql_write_update(&raw->sql, sql);
     int code = prepare(raw, sql, &raw->update, error);
     if (code == SIMBA_OK)
-        code = prepare_own(raw, SB_SQL_ACQUIRE, &raw->acquire, error);
+        code = prepare_own(raw, SB_MYSQL_ACQUIRE_FAIR, &raw->acquire, error);
     if (code == SIMBA_OK)
-        code = prepare_own(raw, SB_SQL_RELEASE, &raw->release, error);
+        code = prepare_own(raw, SB_MYSQL_RELEASE_ALONE, &raw->release, error);
     return code;
 }
 
@@ -145,9 +144,9 @@ static int change(struct mysql *raw, MYSQL_STMT *statement, size_t which, struct
 static int cycle_statements(void *handle, struct simba_error *error)
 {
     struct mysql *raw = handle;
-    int code = change(raw, raw->acquire, SB_SQL_ACQUIRE, error);
+    int code = change(raw, raw->acquire, SB_MYSQL_ACQUIRE_FAIR, error);
 
-    return code == SIMBA_OK ? change(raw, raw->release, SB_SQL_RELEASE, error) : code;
+    return code == SIMBA_OK ? change(raw, raw->release, SB_MYSQL_RELEASE_ALONE, error) : code;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -204,7 +203,7 @@ static int counter(void *handle, double *ret_value, struct simba_error *error)
 static const struct bench_way ways[] = {
     {.key = "raw",
      .cycle_label = "two committed UPDATEs",
-     .handover_label = "two committed UPDATEs, nobody polls",
+     .handover_label = "two committed UPDATEs, nobody waits",
      .cycle = bench_sql_cycle},
     {.key = "statements", .cycle_label = "the same statements by hand", .cycle = cycle_statements},
     {.key = NULL},
@@ -214,7 +213,7 @@ const struct bench_raw_ops bench_raw_mysql = {
     .open = open_raw,
     .close = close_raw,
     .ways = ways,
-    .rest_ms = 400, /* until the waiter polls at its longest interval */
+    .rest_ms = 20,
     .renew_label = "UPDATEs in one transaction",
     .renew = bench_sql_renew,
     .counter_name = "commits, reads included",

@@ -83,6 +83,23 @@ def nor_does_one_without_the_columns():
 
 
 @case
+def a_view_in_the_place_of_the_table_of_waiters_does_not_run():
+    """The mutex works without it."""
+    for view in ("mutex, id, since, client, reserved_until, note FROM waiters WHERE steal() = 0",
+                 "steal() AS mutex, '' AS id, 0 AS since, '' AS client, 0 AS reserved_until, '' AS note"):
+        plant(f"CREATE TABLE simba_mutex ({COLUMNS})",
+              "CREATE TABLE waiters (mutex varchar(264), id varchar(128), since bigint, client varchar(64),"
+              " reserved_until bigint, note varchar(255), KEY simba_waiter_order (mutex))",
+              "CREATE SQL SECURITY INVOKER VIEW simba_waiter AS SELECT " + view)
+        sql("GRANT DELETE ON locks.* TO victim@'127.0.0.1'", "root")
+        for command in (["lock", "-n", "m", "--", "true"], ["status", "m"]):
+            program = victim(*command)
+            equal((command, program.code), (command, OK))
+            contains(program.said(), "simba_waiter is not a table")
+        expect_safe()
+
+
+@case
 def a_trigger_runs_with_the_rights_of_its_creator():
     """So it can stop the victim, and not rob it."""
     plant(f"CREATE TABLE simba_mutex ({COLUMNS})",

@@ -13,6 +13,14 @@ const char *const dialect_scheme = "mysql";
 const char *const dialect_admin = "root";
 const char *const dialect_database = "simba";
 const bool dialect_pushes = false;
+#define NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
+const char *const dialect_now_ms = NOW;
+const int dialect_marks = 1;
+const char *const dialect_counts = " AND (reserved_until = 0 OR reserved_until > " NOW ")";
+/* Those that have slept for a while: their trial is over. */
+const char *const dialect_count_listeners =
+    "SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock' AND time_ms >"
+    " 50";
 
 /* The administrator's sessions are of the user `admin`, those of the library of others. */
 #define CLIENTS "FROM information_schema.processlist WHERE user IN ('root', 'plain')"
@@ -25,8 +33,11 @@ const char *const dialect_set_password = "IDENTIFIED BY";
 const char *const dialect_reload_certificate = "FLUSH SSL";
 const char *const dialect_widen_mutex =
     "ALTER TABLE simba_mutex MODIFY mutex varchar(255) NOT NULL";
-const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba.simba_mutex TO plain";
-const char *const dialect_revoke_use = "REVOKE ALL ON simba.simba_mutex FROM plain";
+const char *const dialect_grant_use = "GRANT SELECT, INSERT, UPDATE ON simba.simba_mutex TO plain;"
+                                      "GRANT SELECT, INSERT, UPDATE, DELETE ON simba.simba_waiter"
+                                      " TO plain";
+const char *const dialect_revoke_use = "REVOKE ALL ON simba.simba_mutex FROM plain;"
+                                       "REVOKE ALL ON simba.simba_waiter FROM plain";
 const char *const dialect_read_only = "SET GLOBAL read_only = 1";
 const char *const dialect_read_write = "SET GLOBAL read_only = 0";
 #define SET_LEVEL "SET GLOBAL TRANSACTION ISOLATION LEVEL "
@@ -58,9 +69,10 @@ const char *const dialect_trigger =
     "CREATE TRIGGER hold_up BEFORE UPDATE ON simba_mutex FOR EACH ROW BEGIN"
     " IF NEW.mutex = 'slow' OR NEW.owner_id = 'poison' THEN DO sleep(0.3); END IF;"
     " IF NEW.owner_id = 'poison' THEN SIGNAL SQLSTATE '45000'; END IF; END";
-const char *const dialect_count_updates = "SELECT variable_value FROM"
+const char *const dialect_count_updates = "SELECT sum(variable_value) FROM"
                                           " information_schema.global_status"
-                                          " WHERE variable_name = 'com_update'";
+                                          " WHERE variable_name IN ('com_update',"
+                                          " 'com_update_multi')";
 const char *const dialect_odd_sessions = "SET GLOBAL init_connect = 'SET NAMES latin1'";
 const char *const dialect_count_connects = "SELECT variable_value FROM"
                                            " information_schema.global_status"

@@ -114,6 +114,10 @@ void dialect_kill_clients(const struct server *s); /* ends all connections of th
 extern const bool dialect_pushes; /* a release is told, not looked for */
 
 /* What tests need in the dialect's own words. */
+extern const char *const dialect_now_ms;             /* the server's clock */
+extern const int dialect_marks;                      /* UPDATEs by which a waiter tells the owner */
+extern const char *const dialect_counts;             /* condition: a row of simba_waiter counts */
+extern const char *const dialect_count_listeners;    /* clients that hear of releases; or NULL */
 extern const char *const dialect_count_clients;      /* how many it has */
 extern const char *const dialect_count_commits;      /* that the server has made so far */
 extern const char *const dialect_create_user;        /* `plain` with password `secret`, no rights */

@@ -22,6 +22,9 @@
 static const char set_up_mariadb[] =
     SET_UP " innodb_lock_wait_timeout = 0, idle_transaction_timeout = 3";
 static const char set_up_mysql[] = SET_UP " innodb_lock_wait_timeout = 1";
+/* In which a statement locks no rows that it only reads. Servers that send statements to their
+ * replicas do not take it. */
+static const char read_committed[] = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 static const char end_idling_mysql[] = "SET SESSION wait_timeout = 5";
 
 static struct sb_mysql_connection *own(struct sb_sql_connection *connection)
@@ -161,6 +164,8 @@ static int connect_to_host(struct sb_mysql_connection *c, size_t host,
     if (sb_mysql_call_query(c, c->mariadb ? set_up_mariadb : set_up_mysql) != 0)
         return sb_mysql_fail(c, false, failure);
     code = sb_mysql_ask_log_format(c, failure);
+    if (code == SIMBA_OK && c->server_id[0] == '\0' && sb_mysql_call_query(c, read_committed) != 0)
+        code = sb_mysql_fail(c, false, failure);
     if (code == SIMBA_OK)
         code = choose_writable(c, failure);
     return code;
@@ -258,5 +263,7 @@ const struct sb_sql_driver sb_mysql_driver = {
     .run = run,
     .property = sb_mysql_property,
     .run_all = sb_mysql_run_all,
+    .read_lines = sb_mysql_read_lines,
     .init_schema = sb_mysql_init_schema,
+    .announce = sb_mysql_announce,
 };

@@ -10,9 +10,26 @@
 #include "backend/sql/address.h"
 #include "backend/sql/driver.h"
 
+#include <stdatomic.h>
+
+/* What is known of the client's sleeping connection: see sleeper.h. */
+enum sb_mysql_sleeper_state {
+    SB_MYSQL_DEAF,     /* there is none, or it is not woken */
+    SB_MYSQL_ON_TRIAL, /* it waits for a wake-up by its own client */
+    SB_MYSQL_HEARS
+};
+
+/* Behind the client's name: the lock that its worker holds, and its second connection waits for. */
+#define SB_MYSQL_HELD "_held"
+
 /* What all connections of one client have in common. */
 struct sb_mysql_settings {
-    struct sb_sql_address address;
+    struct sb_sql_address address;         /* first: see SB_SQL_ADDRESS_OPTIONS */
+    const struct simba_backend_host *host; /* NULL: nobody is told */
+    char client[SB_SQL_CLIENT_MAX + 1];    /* by which its waiters are woken; empty: they are not */
+    atomic_int sleeper;                    /* enum sb_mysql_sleeper_state */
+    atomic_bool called;                    /* a waiter was told that it is its turn */
+    atomic_bool warned_of_queue;           /* that contenders do not wait in line */
 };
 
 /* What the URLs take behind the '?'. */
@@ -36,9 +53,13 @@ struct sb_mysql_connection {
     char server_id[SB_MYSQL_ANSWER_MAX]; /* where it sends statements to its replicas; else empty */
     char text[SB_MYSQL_TEXT_MAX];        /* of the statement that was prepared last */
     bool exact_names;                    /* names that differ in any byte are different rows */
-    struct sb_mysql_parameters parameters; /* of the statement that was sent last */
-    bool has_properties;                   /* the table of properties is there, and is one */
-    bool ends_idling; /* the server was told to end a transaction that nobody goes on with */
+    struct sb_mysql_parameters parameters;  /* of the statement that was sent last */
+    bool holds_lock;                        /* that the client's second connection waits for */
+    unsigned handed_on;                     /* how often a mutex was */
+    char called_mutex[SIMBA_MUTEX_MAX + 1]; /* see sb_mysql_call */
+    char called_id[SIMBA_ID_MAX + 1];
+    bool has_properties; /* the table of properties is there, and is one */
+    bool ends_idling;    /* the server was told to end a transaction that nobody goes on with */
 };
 
 extern const struct sb_sql_driver sb_mysql_driver;
@@ -99,6 +120,8 @@ int sb_mysql_log_in(struct sb_mysql_connection *connection, size_t host,
 
 /* ---- failure.c: what the numbers of MySQL and MariaDB mean ----------------------------------- */
 
+#define SB_MYSQL_INTERRUPTED 1317 /* ER_QUERY_INTERRUPTED */
+
 /* The last call on the connection failed, or its answer is not what was asked for; `sent` tells
  * whether it might have changed something. */
 int sb_mysql_fail(const struct sb_mysql_connection *connection, bool sent,
@@ -124,7 +147,7 @@ int sb_mysql_fail_memory(struct sb_sql_failure *failure);
 
 /* Runs a prepared statement with these values. The statement is the connection's; its rows, if it
  * has any, are stored and can be fetched. */
-int sb_mysql_execute(struct sb_mysql_connection *connection, enum sb_sql_statement which,
+int sb_mysql_execute(struct sb_mysql_connection *connection, size_t which,
                      const struct sb_sql_values *values, MYSQL_STMT **ret_statement,
                      struct sb_sql_failure *failure);
 
@@ -142,7 +165,7 @@ int sb_mysql_run_bound(struct sb_mysql_connection *connection, MYSQL_STMT *state
 struct sb_mysql_row {
     struct sb_sql_record record;
     char read_only[8]; /* what the server says of itself */
-    uint64_t place;    /* sb_mysql_select_many: 1 is the first item */
+    uint64_t place;    /* sb_mysql_select_many: 1 is the first item. SB_SQL_SELECT_PLACE: its */
     unsigned long mutex_length;
     unsigned long owner_id_length;
     unsigned long read_only_length;
@@ -160,6 +183,18 @@ bool sb_mysql_bind_row(MYSQL_STMT *statement, size_t columns, struct sb_mysql_ro
 bool sb_mysql_fetch_row(struct sb_mysql_connection *connection, MYSQL_STMT *statement,
                         struct sb_mysql_row *row);
 
+/* The same for the rows of SB_MYSQL_SELECT_NEXT. */
+struct sb_mysql_next {
+    uint64_t place; /* of the item, from 1; 0: it counts for nothing */
+    struct sb_sql_waiter waiter;
+    int64_t reserved_until_ms; /* 0: it is in the line */
+    unsigned long id_length;
+    unsigned long client_length;
+};
+
+bool sb_mysql_bind_next(MYSQL_STMT *statement, struct sb_mysql_next *next);
+bool sb_mysql_fetch_next(MYSQL_STMT *statement, struct sb_mysql_next *next);
+
 /* Asks for what the condition of UPDATEs depends on: how the server tells its replicas of them. */
 int sb_mysql_ask_log_format(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 
@@ -167,7 +202,7 @@ int sb_mysql_ask_log_format(struct sb_mysql_connection *connection, struct sb_sq
 int sb_mysql_ask_read_only(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 int sb_mysql_check_writable(struct sb_mysql_connection *connection, struct sb_sql_failure *failure);
 
-/* Statements that concern many rows at once, each a transaction of its own: */
+/* ---- many.c: statements that concern many rows, each a transaction of its own ---------------- */
 
 /* Reads rows: hits those items whose row was found. */
 int sb_mysql_select_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
@@ -185,6 +220,50 @@ int sb_mysql_update_many(struct sb_mysql_connection *connection, struct sb_sql_i
 /* Gives the rows that have the version and the owner of the item's values the next version. */
 int sb_mysql_claim_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                         size_t count, int64_t *ret_count, struct sb_sql_failure *failure);
+
+/* Adds waiters, or lets them be; removes them; sets `next` of the items, at most
+ * SB_MYSQL_NEXT_MAX. */
+#define SB_MYSQL_NEXT_MAX 16
+int sb_mysql_join_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                       size_t count, struct sb_sql_failure *failure);
+int sb_mysql_leave_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                        size_t count, int64_t *ret_count, struct sb_sql_failure *failure);
+int sb_mysql_next_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                       size_t count, struct sb_sql_failure *failure);
+
+/* ---- line.c: contenders that wait ------------------------------------------------------------ */
+
+/* Wakes a client: ends the sleep of its second connection. Whatever becomes of it. */
+void sb_mysql_wake(struct sb_mysql_connection *connection, const char *client);
+
+/* After a release: wakes the waiter that the mutex is reserved for, and the first of the line. Sets
+ * item->next and item->crowded. */
+void sb_mysql_wake_next(struct sb_mysql_connection *connection, struct sb_sql_item *item);
+
+/* Sets `next` of the item. */
+int sb_mysql_next_one(struct sb_mysql_connection *connection, struct sb_sql_item *item,
+                      struct sb_sql_failure *failure);
+
+/* A poll has found whose turn it is; whether it may be the item's, which is forgotten by asking. */
+void sb_mysql_call(struct sb_mysql_connection *connection, const char *mutex, const char *id);
+bool sb_mysql_is_called(struct sb_mysql_connection *connection, const struct sb_sql_item *item);
+
+/* See struct sb_sql_driver. Tells waiters of this client; those of others were woken. */
+void sb_mysql_announce(struct sb_sql_connection *connection, enum simba_notice notice,
+                       const char *mutex, const struct sb_sql_waiter *to);
+
+/* Hands a free mutex on to the first of the line. */
+void sb_mysql_hand_on(struct sb_mysql_connection *connection, struct sb_sql_item *item);
+
+/* SB_SQL_JOIN and SB_SQL_LEAVE of run_all. */
+int sb_mysql_join(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                  size_t count, struct sb_sql_failure *failure);
+int sb_mysql_leave(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                   size_t count, struct sb_sql_failure *failure);
+
+/* A new name for a client; whether a text is one. */
+void sb_mysql_name_client(char ret_client[SB_SQL_CLIENT_MAX + 1]);
+bool sb_mysql_is_client(const char *name);
 
 /* ---- property.c: the properties of mutexes --------------------------------------------------- */
 
@@ -211,5 +290,11 @@ int sb_mysql_init_schema(struct sb_sql_connection *connection, struct sb_sql_fai
 /* See run_all of struct sb_sql_driver. */
 int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                      size_t count, struct sb_sql_failure *failure);
+
+/* ---- poll.c: looks at what is waited for ----------------------------------------------------- */
+
+/* See struct sb_sql_driver. */
+int sb_mysql_read_lines(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                        size_t count, struct sb_sql_failure *failure);
 
 #endif

@@ -1,14 +1,16 @@
 /*
  * mysql.c - the backend `mysql://` and `mariadb://`. Owns the life of a client: a worker with the
- * connection, which also looks from time to time at what is waited for.
+ * connection, which also polls for what is waited for, and a second connection that sleeps until a
+ * waiter is next.
  */
 #include "backend/module.h"
 
-#include "backend/mysql/connection.h"
+#include "backend/mysql/sleeper.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define GATHER_MS 25
@@ -18,6 +20,9 @@ struct simba_backend {
     struct sb_mysql_settings settings;
     struct sb_sql_worker *worker;
     struct sb_sql_waiters *waiters;
+    struct sb_mysql_sleeper *sleeper;
+    pthread_mutex_t lock; /* guards the next */
+    bool closing;         /* the worker is about to go */
     void (*closed)(void *argument);
     void *argument;
 };
@@ -35,7 +40,7 @@ static int read_settings(void *memory, simba_url *url, const struct simba_backen
     struct sb_mysql_settings *settings = memory;
     int code = sb_sql_address_read(&settings->address, sb_mysql_options, url, error);
 
-    (void)host;
+    settings->host = host;
     if (code == SIMBA_OK)
         code = simba_url_check_params(url, error);
     if (code != SIMBA_OK)
@@ -66,14 +71,65 @@ static void free_backend(simba_backend *b)
 {
     sb_sql_waiters_destroy(b->waiters);
     clear_settings(&b->settings);
+    pthread_mutex_destroy(&b->lock);
     sb_free(b);
 }
 
+static void on_first_waiter(void *user)
+{
+    simba_backend *b = user;
+
+    sb_mysql_sleeper_want(b->sleeper);
+}
+
+/* On the sleeper's thread, which may outlive the worker. */
+static void nudge_worker(simba_backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->worker != NULL && !b->closing)
+        sb_sql_worker_nudge(b->worker);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void on_woken(void *user)
+{
+    simba_backend *b = user;
+
+    if (sb_sql_waiters_wake(b->waiters))
+        atomic_store(&b->settings.called, true);
+    else
+        nudge_worker(b);
+}
+
+static void on_hears(void *user, bool on)
+{
+    simba_backend *b = user;
+
+    sb_sql_waiters_set_push(b->waiters, on);
+    nudge_worker(b);
+}
+
+static void forget(void *argument)
+{
+    (void)argument;
+}
+
+/* The sleeper has no thread before a contender waits, so it can be taken back at once. */
 static int start(simba_backend *b, const struct sb_sql_limits *limits, struct simba_error *error)
 {
     const struct sb_sql_waiters_config waiters = {
         .host = b->host,
         .poll_max_ms = b->settings.address.poll_ms,
+        .client = b->settings.client,
+        .first = on_first_waiter,
+        .user = b,
+    };
+    const struct sb_mysql_sleeper_config sleeper = {
+        .host = b->host,
+        .settings = &b->settings,
+        .woken = on_woken,
+        .hears = on_hears,
+        .user = b,
     };
     struct sb_sql_worker_config worker = {
         .driver = &sb_mysql_driver,
@@ -83,13 +139,19 @@ static int start(simba_backend *b, const struct sb_sql_limits *limits, struct si
         .wait_ms = limits->timeout_ms,
         .connect_ms = limits->connect_ms,
         .gather_ms = GATHER_MS,
+        .client = b->settings.client,
     };
     int code = sb_sql_waiters_create(&waiters, &b->waiters, error);
 
+    if (code == SIMBA_OK)
+        code = sb_mysql_sleeper_create(&sleeper, &b->sleeper, error);
     if (code != SIMBA_OK)
         return code;
     worker.waiters = b->waiters;
-    return sb_sql_worker_start(&worker, &b->worker, error);
+    code = sb_sql_worker_start(&worker, &b->worker, error);
+    if (code != SIMBA_OK)
+        sb_mysql_sleeper_close(b->sleeper, forget, NULL);
+    return code;
 }
 
 static int open_client(const struct simba_backend_config *config,
@@ -103,7 +165,9 @@ static int open_client(const struct simba_backend_config *config,
     if (b == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     b->host = host;
+    pthread_mutex_init(&b->lock, NULL);
     code = read_settings(&b->settings, config->url, host, &limits, error);
+    sb_mysql_name_client(b->settings.client);
     if (code == SIMBA_OK)
         code = start(b, &limits, error);
     if (code != SIMBA_OK) {
@@ -126,7 +190,7 @@ static void listen_to(simba_backend *b, const char *mutex, const char *id, bool 
     sb_sql_waiters_listen(b->waiters, mutex, id == NULL, on);
 }
 
-static void on_worker_stopped(void *argument)
+static void on_sleeper_closed(void *argument)
 {
     simba_backend *b = argument;
     void (*closed)(void *argument) = b->closed;
@@ -136,10 +200,23 @@ static void on_worker_stopped(void *argument)
     closed(closed_argument);
 }
 
+static void on_worker_stopped(void *argument)
+{
+    simba_backend *b = argument;
+
+    sb_mysql_sleeper_close(b->sleeper, on_sleeper_closed, b);
+}
+
+/* The sleeper lets go of its connection first: the last that the worker does is to end its sleep on
+ * the server. */
 static void close_client(simba_backend *b, void (*closed)(void *argument), void *argument)
 {
     b->closed = closed;
     b->argument = argument;
+    pthread_mutex_lock(&b->lock);
+    b->closing = true;
+    pthread_mutex_unlock(&b->lock);
+    sb_mysql_sleeper_stop(b->sleeper);
     sb_sql_worker_stop(b->worker, on_worker_stopped, b);
 }
 
@@ -158,6 +235,7 @@ static const struct simba_backend_ops ops = {
     .listen = listen_to,
     .close = close_client,
     SB_URL_OPTIONS_OF(sb_mysql_options),
+    .has_queue = true,
     .has_properties = true,
     .no_sigpipe = true,
     .check_names = check_names,

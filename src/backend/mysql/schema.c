@@ -23,8 +23,14 @@
     " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL," \
     " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL) ENGINE = InnoDB"           \
     " COLLATE utf8mb4_bin"
+#define CREATE_WAITER                                                                              \
+    "CREATE TABLE IF NOT EXISTS " SB_MYSQL_WAITERS " (mutex varchar(264) NOT NULL,"                \
+    " id varchar(128) NOT NULL, since bigint unsigned NOT NULL, client varchar(64) NOT NULL,"      \
+    " reserved_until bigint NOT NULL, note varchar(255) NOT NULL, PRIMARY KEY (mutex, id),"        \
+    " KEY " SB_MYSQL_ORDER " (mutex, reserved_until, since, id)) ENGINE = InnoDB"                  \
+    " ROW_FORMAT = DYNAMIC COLLATE utf8mb4_bin"
 
-const char sb_mysql_schema[] = CREATE_MUTEX ";\n" SB_MYSQL_CREATE_PROPERTIES;
+const char sb_mysql_schema[] = CREATE_MUTEX ";\n" CREATE_WAITER ";\n" SB_MYSQL_CREATE_PROPERTIES;
 
 /* One row for each of the columns, or one without a column. */
 static const char describe_table[] =
@@ -203,6 +209,113 @@ static int find_or_create(struct sb_mysql_connection *c, struct sb_sql_failure *
     return code == SIMBA_OK && look.found ? check_table(c, &look, failure) : code;
 }
 
+/* ---- The table of waiters -------------------------------------------------------------------- */
+
+/* Yields a row whether or not there are waiters, unless a column or the index is missing; and fails
+ * where the user may not read. */
+static const char try_waiters[] =
+    "SELECT count(*) FROM (SELECT mutex, id, since, client, reserved_until, note FROM"
+    " " SB_MYSQL_WAITERS SB_MYSQL_BY_ORDER " WHERE mutex = '' LIMIT 1) w";
+
+/* A view in its place is none of ours, nor is a table whose changes cannot be rolled back. */
+static const char find_waiters[] =
+    "SELECT table_type = 'BASE TABLE' AND engine = 'InnoDB' FROM information_schema.tables"
+    " WHERE table_schema = database() AND table_name = '" SB_MYSQL_WAITERS "'";
+
+/* Whether the user may change it. Nothing is changed. */
+static const char *const try_rights[] = {
+    "UPDATE " SB_MYSQL_WAITERS " SET note = note WHERE mutex = '' AND id = ''",
+    "DELETE FROM " SB_MYSQL_WAITERS " WHERE mutex = '' AND id = ''",
+    "INSERT INTO " SB_MYSQL_WAITERS " (mutex, id, since, client, reserved_until, note) SELECT"
+    " mutex, id, since, client, reserved_until, note FROM " SB_MYSQL_WAITERS
+    " WHERE mutex = '' AND id = ''",
+};
+
+/* Runs a statement that yields a number, or none; *ret_number is -1 then. */
+static int ask_number(struct sb_mysql_connection *c, const char *text, int64_t *ret_number,
+                      struct sb_sql_failure *failure)
+{
+    MYSQL_RES *result;
+    MYSQL_ROW row;
+
+    if (sb_mysql_call_query(c, text) != 0)
+        return sb_mysql_fail(c, false, failure);
+    *ret_number = -1;
+    if (mysql_field_count(c->mysql) == 0)
+        return SIMBA_OK;
+    result = sb_mysql_call_store(c);
+    if (result == NULL)
+        return sb_mysql_fail(c, false, failure);
+    row = mysql_fetch_row(result);
+    if (row != NULL && row[0] != NULL)
+        *ret_number = strtoll(row[0], NULL, 10);
+    mysql_free_result(result);
+    return SIMBA_OK;
+}
+
+/* Once in a client's life. */
+static void tell_no_queue(const struct sb_mysql_connection *c, const char *why)
+{
+    const struct simba_backend_host *host = c->settings->host;
+
+    if (host == NULL || atomic_exchange(&c->settings->warned_of_queue, true))
+        return;
+    host->log(host, SIMBA_LOG_WARN,
+              "MySQL: contenders do not wait in line, and poll for a release: %s. "
+              "simba init --print shows the table " SB_MYSQL_WAITERS,
+              why);
+}
+
+static int find_or_create_waiters(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    int64_t fits;
+    int code = ask_number(c, find_waiters, &fits, failure);
+
+    failure->remedy = SB_SQL_GIVE_UP;
+    if (code == SIMBA_OK && fits == -1) {
+        code = c->read_only ? sb_mysql_fail_read_only(failure) : SIMBA_OK;
+        failure->remedy = SB_SQL_GIVE_UP;
+        if (code == SIMBA_OK && sb_mysql_call_query(c, CREATE_WAITER) != 0)
+            code = sb_mysql_fail(c, false, failure);
+        if (code == SIMBA_OK)
+            code = ask_number(c, find_waiters, &fits, failure);
+    }
+    if (code == SIMBA_OK && fits != 1) {
+        failure->remedy = SB_SQL_GIVE_UP;
+        code = sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "MySQL: " SB_MYSQL_WAITERS " is not a table of the engine InnoDB");
+    }
+    return code;
+}
+
+/* Whatever is wrong with it: mutexes work without it. Only a connection that is lost is a
+ * failure. */
+static int init_waiters(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    int64_t number;
+    int code;
+
+    c->base.has_queue = false;
+    if (c->server_id[0] != '\0') {
+        tell_no_queue(c, "with binlog_format = STATEMENT a release would lock the line");
+        return SIMBA_OK;
+    }
+    code = find_or_create_waiters(c, failure);
+    if (code == SIMBA_OK)
+        code = ask_number(c, try_waiters, &number, failure);
+    for (size_t i = 0; i < sizeof try_rights / sizeof try_rights[0] && code == SIMBA_OK; i++)
+        if (!c->read_only)
+            code = ask_number(c, try_rights[i], &number, failure);
+    if (code != SIMBA_OK && failure->remedy == SB_SQL_RECONNECT)
+        return code;
+    c->base.has_queue = code == SIMBA_OK;
+    if (!c->base.has_queue)
+        tell_no_queue(c, failure->error.text);
+    return SIMBA_OK;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
 /* The look at the table waits for locks until the caller gives up. Without the limit for what
  * follows a connection is of no use. */
 int sb_mysql_init_schema(struct sb_sql_connection *connection, struct sb_sql_failure *failure)
@@ -218,6 +331,8 @@ int sb_mysql_init_schema(struct sb_sql_connection *connection, struct sb_sql_fai
     code = limit_waits(c, left_s < 1 ? 1 : sb_earlier(left_s, WAIT_MAX_S), failure);
     if (code == SIMBA_OK)
         code = find_or_create(c, failure);
+    if (code == SIMBA_OK)
+        code = init_waiters(c, failure);
     if (limit_waits(c, c->mariadb ? 0 : 1, &unlimited) == SIMBA_OK)
         return code;
     if (code == SIMBA_OK)

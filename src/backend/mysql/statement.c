@@ -28,12 +28,44 @@
     ", version = last_insert_id(version + 1)"
 
 /* A release goes through at the last version, too; after it no contender can acquire. */
-#define CLEAR_LEASE                                                                                \
-    "UPDATE simba_mutex SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"        \
-    " version = ?"
+#define RELEASED(acquired_at)                                                                      \
+    "owner_id = '', acquired_at = " acquired_at ", ttl_at = 0, transition_at = 0, version = ?"
+#define CLEAR_LEASE "UPDATE simba_mutex SET " RELEASED("0")
+
+#define MAY_ACQUIRE(is_free) "(" is_free " OR " IS_OWNER ") AND version < ?"
+#define IS_FREE SB_MYSQL_IS_FREE
+#define MAY_RELEASE "version = ? AND " IS_OWNER
+
+/* ---- The line. All look-ups are ranges of the index (mutex, reserved_until, since, id). In READ
+ * COMMITTED what is only read is not locked. */
+
+#define WAITERS SB_MYSQL_WAITERS
+#define BY_ORDER SB_MYSQL_BY_ORDER
+
+/* A table that is updated cannot be read in a condition, but it can be joined. */
+#define FIRST(condition)                                                                           \
+    " (SELECT x.id FROM " WAITERS " x" BY_ORDER                                                    \
+    " WHERE x.mutex = ? AND x.reserved_until = 0" condition                                        \
+    " ORDER BY x.since, x.id LIMIT 1) f ON 1 = 1"
+#define JOIN_FIRST " LEFT JOIN " WAITERS " w ON w.mutex = ? AND w.id = f.id"
+
+/* With the mark: there may be more in the line. Without a reservation the first one is called all
+ * the same and so leaves the line: a dead one is called once. */
+#define RESERVED "if(w.id IS NULL, 0, (if(? > 0, " NOW ", 0) + ?) | 1)"
+#define CALLED ", w.reserved_until = " NOW " + ?"
+
+#define PLACE                                                                                      \
+    "(SELECT count(*) FROM (SELECT 1 FROM " WAITERS " w" BY_ORDER " WHERE w.mutex = ? AND"         \
+    " w.reserved_until = 0 AND w.since <= (SELECT y.since FROM " WAITERS " y WHERE y.mutex = ?"    \
+    " AND y.id = ? AND y.reserved_until = 0) LIMIT 1000) p)"
+#define OWN_RESERVATION                                                                            \
+    "coalesce((SELECT w.reserved_until FROM " WAITERS " w WHERE w.mutex = ? AND w.id = ?), 0)"
+
+#define CALLED_MS 300 /* where nothing is reserved */
 
 /* Which value stands for each question mark: (m)utex, (i)d, (t)tl, (l)ease, (v)ersion, the (n)ext
- * version, the last one that the column can hold (x). */
+ * version, the last one that the column can hold (x), how long to (r)eserve, how long to (w)ait for
+ * the one that is called, the (c)lient. */
 struct statement {
     const char *text;
     const char *parameters;
@@ -46,13 +78,56 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
     [SB_MYSQL_SELECT_LATEST] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ? FOR UPDATE",
                                 "m"},
     [SB_SQL_SELECT_ALL] = {"SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex", ""},
-    [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND (transition_at < " NOW " OR " IS_OWNER
-                                  ") AND version < ?",
-                        "itlmix"},
+    [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND " MAY_ACQUIRE(IS_FREE), "itlmix"},
     [SB_SQL_GUARD] = {SET_LEASE " WHERE mutex = ? AND " IS_OWNER " AND transition_at > " NOW
                                 " AND version < ?",
                       "itlmix"},
-    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND version = ? AND " IS_OWNER, "nmvi"},
+    [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " MAY_RELEASE, "nmvi"},
+
+    [SB_SQL_SELECT_PLACE] = {"SELECT " COLUMNS ", " PLACE ", " OWN_RESERVATION
+                             " FROM simba_mutex WHERE mutex = ?",
+                             "mmimim"},
+    [SB_SQL_JOIN] = {SB_MYSQL_JOIN "(?, ?, " SB_MYSQL_NOW_US ", ?, 0, '')" SB_MYSQL_KEEP_PLACE,
+                     "mic"},
+    [SB_SQL_LEAVE] = {"DELETE FROM " WAITERS " WHERE mutex = ? AND id = ?", "mi"},
+    [SB_SQL_QUEUE] = {"SELECT mutex, id, since DIV 1000, 0, 0, 0, " NOW
+                      ", 0, @@global.read_only FROM " WAITERS BY_ORDER
+                      " WHERE mutex = ? AND reserved_until = 0 ORDER BY since, id",
+                      "m"},
+    [SB_MYSQL_ACQUIRE_FAIR] = {SET_LEASE
+                               " WHERE mutex = ? AND " MAY_ACQUIRE(SB_MYSQL_IS_FREE_FOR_ALL),
+                               "itlmix"},
+    [SB_MYSQL_ACQUIRE_QUEUED] =
+        {"UPDATE simba_mutex m LEFT JOIN " WAITERS " w ON w.mutex = ? AND w.id = ?"
+         " SET owner_id = ?, " SB_MYSQL_SET_LEASE_TIMES ", acquired_at = " NOW
+         " | 1, version = last_insert_id(version + 1), w.reserved_until = " NOW
+         " WHERE m.mutex = ? AND " MAY_ACQUIRE(SB_MYSQL_IS_FREE_FOR_ALL
+                                               " OR (" IS_FREE " AND (w.reserved_until > " NOW
+                                               " OR ? = 0))"),
+         "miitlmrix"},
+    [SB_MYSQL_RELEASE_ALONE] = {CLEAR_LEASE " WHERE mutex = ? AND " MAY_RELEASE
+                                            " AND " SB_MYSQL_NOT_MARKED,
+                                "nmvi"},
+    [SB_MYSQL_RELEASE_ON] = {"UPDATE simba_mutex m LEFT JOIN" FIRST(" AND x.id <> ?") JOIN_FIRST
+                             " SET " RELEASED(RESERVED) CALLED
+                             " WHERE m.mutex = ? AND " MAY_RELEASE,
+                             "mimrrnwmvi"},
+    [SB_MYSQL_HAND_ON] = {"UPDATE simba_mutex m LEFT JOIN" FIRST("") JOIN_FIRST
+                          " LEFT JOIN " WAITERS " r" BY_ORDER " ON r.mutex = ? AND"
+                          " r.reserved_until " SB_MYSQL_LASTS
+                          " SET m.acquired_at = " RESERVED CALLED
+                          " WHERE m.mutex = ? AND m." IS_FREE " AND r.id IS NULL",
+                          "mmmrrwm"},
+    [SB_MYSQL_MARK] = {"UPDATE simba_mutex SET acquired_at = acquired_at + 1 WHERE mutex = ? AND"
+                       " transition_at > " NOW " AND " SB_MYSQL_NOT_MARKED,
+                       "m"},
+    [SB_MYSQL_NEXT] = {"(SELECT 1" SB_MYSQL_SELECT_NEXT SB_MYSQL_RESERVED
+                       ") UNION ALL (SELECT 1" SB_MYSQL_SELECT_NEXT SB_MYSQL_FIRST ")",
+                       "mm"},
+    [SB_MYSQL_FORGET] = {"DELETE FROM " WAITERS
+                         " WHERE mutex = ? AND reserved_until BETWEEN 1 AND " NOW
+                         " - 5000 LIMIT 100",
+                         "m"},
 };
 
 const char *sb_mysql_statement_text(size_t which)
@@ -62,12 +137,31 @@ const char *sb_mysql_statement_text(size_t which)
 
 bool sb_mysql_writes(size_t which)
 {
-    return which != SB_SQL_SELECT && which != SB_SQL_SELECT_ALL && which != SB_MYSQL_SELECT_LATEST;
+    switch (which) {
+    case SB_SQL_SELECT:
+    case SB_SQL_SELECT_ALL:
+    case SB_SQL_SELECT_PLACE:
+    case SB_SQL_QUEUE:
+    case SB_MYSQL_SELECT_LATEST:
+    case SB_MYSQL_NEXT:
+        return false;
+    default:
+        return true;
+    }
 }
 
 bool sb_mysql_updates(size_t which)
 {
-    return sb_mysql_writes(which) && which != SB_SQL_INSERT && which != SB_SQL_INSERT_IF_MISSING;
+    switch (which) {
+    case SB_SQL_INSERT:
+    case SB_SQL_INSERT_IF_MISSING:
+    case SB_SQL_JOIN:
+    case SB_SQL_LEAVE:
+    case SB_MYSQL_FORGET:
+        return false;
+    default:
+        return sb_mysql_writes(which);
+    }
 }
 
 bool sb_mysql_is_off(const char *read_only)
@@ -121,6 +215,10 @@ static const void *number_of(char parameter, const struct sb_sql_values *values,
         return &values->lease_ms;
     case 'v':
         return &values->version;
+    case 'r':
+        return &values->reserve_ms;
+    case 'w':
+        return &p->called_ms;
     case 'x':
         return &p->version_max;
     default:
@@ -133,6 +231,7 @@ void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint
 {
     memset(p, 0, sizeof *p);
     p->version_max = version_max;
+    p->called_ms = values->reserve_ms > 0 ? values->reserve_ms : CALLED_MS;
     p->next_version = sb_mysql_next_version(values->version, version_max);
     for (const char *c = statements[which].parameters; *c != '\0'; c++) {
         MYSQL_BIND *bind = &p->binds[p->count++];
@@ -141,6 +240,8 @@ void sb_mysql_bind_values(size_t which, const struct sb_sql_values *values, uint
             sb_mysql_bind_text(bind, values->mutex);
         else if (*c == 'i')
             sb_mysql_bind_text(bind, values->id);
+        else if (*c == 'c')
+            sb_mysql_bind_text(bind, values->client);
         else
             sb_mysql_bind_number(bind, number_of(*c, values, p));
     }

@@ -10,13 +10,22 @@
 
 /* Parts that several statements have. */
 #define SB_MYSQL_NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
+/* The lowest bit of acquired_at is the mark of a mutex that others wait for: see line.c. */
+#define SB_MYSQL_KEEP_MARK                                                                         \
+    "acquired_at = timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 2000 * 2"        \
+    " + mod(acquired_at, 2)"
+#define SB_MYSQL_NOT_MARKED "mod(acquired_at, 2) = 0"
+/* Where nobody owns, acquired_at is the end of a reservation. */
+#define SB_MYSQL_IS_FREE "transition_at < " SB_MYSQL_NOW
+#define SB_MYSQL_IS_FREE_FOR_ALL "greatest(transition_at, acquired_at) < " SB_MYSQL_NOW
 /* The times of a lease, of one instant each. A statement that has waited knows an older time than
  * the row: it must not shorten a lease that was granted since; and where the id does not own, the
  * row's times are over anyway. In its own assignment a column stands for its old value. In the next
  * ones that depends on the mode, and a lease must not: so the clock is asked each time. */
-#define SB_MYSQL_SET_TIMES                                                                         \
-    "acquired_at = " SB_MYSQL_NOW ", ttl_at = greatest(ttl_at, " SB_MYSQL_NOW " + ?),"             \
+#define SB_MYSQL_SET_LEASE_TIMES                                                                   \
+    "ttl_at = greatest(ttl_at, " SB_MYSQL_NOW " + ?),"                                             \
     " transition_at = greatest(transition_at, " SB_MYSQL_NOW " + ?)"
+#define SB_MYSQL_SET_TIMES SB_MYSQL_KEEP_MARK ", " SB_MYSQL_SET_LEASE_TIMES
 /* The last column tells whether the server is read-only: sb_mysql_is_off. */
 #define SB_MYSQL_COLUMNS SB_SQL_COLUMNS ", " SB_MYSQL_NOW ", 0, @@global.read_only"
 #define SB_MYSQL_OWNER "cast(convert(owner_id USING utf8mb4) AS binary)"
@@ -24,18 +33,54 @@
 #define SB_MYSQL_FREE_ROW "(?, '', 0, 0, 0, 0)"
 #define SB_MYSQL_UNLESS_THERE " ON DUPLICATE KEY UPDATE mutex = mutex"
 
+/* Those of the table of waiters. Without the hint the optimizer may read all waiters of a mutex. */
+#define SB_MYSQL_NOW_US "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))"
+#define SB_MYSQL_WAITERS "simba_waiter"
+#define SB_MYSQL_ORDER "simba_waiter_order"
+#define SB_MYSQL_BY_ORDER " FORCE INDEX (" SB_MYSQL_ORDER ")"
+#define SB_MYSQL_JOIN                                                                              \
+    "INSERT INTO " SB_MYSQL_WAITERS " (mutex, id, since, client, reserved_until, note) VALUES "
+
+/* One that is reserved for keeps its place, unless the reservation is over. A row in the line is
+ * left alone. The first assignment is made while reserved_until has its old value. */
+#define SB_MYSQL_KEEP_PLACE                                                                        \
+    " ON DUPLICATE KEY UPDATE since = if(reserved_until = 0 OR reserved_until > " SB_MYSQL_NOW     \
+    ", since, VALUES(since)), client = VALUES(client), reserved_until = 0"
+
+/* No reservation is longer than a second. What a forged row says beyond two is none. */
+#define SB_MYSQL_RESERVED_MAX_MS 2000
+#define SB_MYSQL_LASTS "BETWEEN " SB_MYSQL_NOW " + 1 AND " SB_MYSQL_NOW " + 2000"
+
+/* Who is to be woken when a mutex is free, as two rows: the one that it is reserved for, and the
+ * first of the line. Behind the select list's first column, the item's place. */
+#define SB_MYSQL_SELECT_NEXT                                                                       \
+    ", id, client, reserved_until FROM " SB_MYSQL_WAITERS SB_MYSQL_BY_ORDER                        \
+    " WHERE mutex = ? AND reserved_until "
+#define SB_MYSQL_RESERVED SB_MYSQL_LASTS " ORDER BY reserved_until DESC LIMIT 1"
+#define SB_MYSQL_FIRST "= 0 ORDER BY since, id LIMIT 1"
+
 /* Behind those of the repository: */
 enum sb_mysql_statement {
     /* A SELECT that sees the latest row also within a transaction, which else shows the rows as
      * they were at its first look. */
     SB_MYSQL_SELECT_LATEST = SB_SQL_STATEMENTS,
+
+    /* With the table of waiters: */
+    SB_MYSQL_ACQUIRE_FAIR,   /* unless the mutex is reserved for another id */
+    SB_MYSQL_ACQUIRE_QUEUED, /* the same, for an id that may have a place; that ends */
+    SB_MYSQL_RELEASE_ALONE,  /* unless it is marked */
+    SB_MYSQL_RELEASE_ON,     /* and reserve for the first of the line */
+    SB_MYSQL_HAND_ON,        /* reserve a free mutex for the first of the line */
+    SB_MYSQL_MARK,           /* that others wait for a mutex which is owned */
+    SB_MYSQL_NEXT,           /* SB_MYSQL_SELECT_NEXT */
+    SB_MYSQL_FORGET,         /* delete rows that have counted for nothing for 5 s */
     SB_MYSQL_STATEMENTS
 };
 
-#define SB_MYSQL_PARAMETERS_MAX 6
+#define SB_MYSQL_PARAMETERS_MAX 12
 #define SB_MYSQL_CONDITION_MAX 128
 #define SB_MYSQL_ANSWER_MAX 32 /* of a server to a question about itself */
-#define SB_MYSQL_TEXT_MAX 1024 /* of a prepared statement with that */
+#define SB_MYSQL_TEXT_MAX 2048 /* of a prepared statement with that */
 
 /* What a statement binds, in the order of its question marks. */
 struct sb_mysql_parameters {
@@ -43,6 +88,7 @@ struct sb_mysql_parameters {
     size_t count;
     uint64_t next_version;
     uint64_t version_max;
+    int64_t called_ms;
 };
 
 /* The text of a statement, with a question mark for each value. */

@@ -231,6 +231,12 @@ struct sb_sql_driver {
     int (*run_all)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure);
 
+    /* For polls on behalf of waiters, where the connection has a queue: reads records like run_all,
+     * all of them, and sets next[0] to the waiter that the mutex is reserved for, next[1] to the
+     * first of the line. NULL where waiters hear of releases by other means. */
+    int (*read_lines)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                      size_t count, struct sb_sql_failure *failure);
+
     /* Reads a property, or writes it and leaves *ret_property alone, in the table
      *
      *     simba_property(mutex, name, value, written_at)

@@ -159,6 +159,6 @@ void sb_sql_item_set_record(struct sb_sql_item *item, uint64_t version)
 void sb_sql_record_limit(struct sb_sql_record *record, const struct sb_sql_claim *claim);
 
 /* Whether it has an owner, by the database's clock when the record was read. */
-bool sb_sql_record_is_owned(const struct sb_sql_record *record);
+bool sb_sql_record_is_owned(const struct sb_sql_record *record) SB_SHARED("sql_record_is_owned");
 
 #endif

@@ -1,0 +1,295 @@
+/*
+ * queue_test.c - contenders wait in line: in their order, without newcomers before them, at a cost
+ * that does not grow with the crowd.
+ */
+#include "queue.h"
+
+#include <simba/simba.h>
+
+#include <pthread.h>
+
+/* ---- The order ------------------------------------------------------------------------------- */
+
+static void the_first_in_line_is_woken_and_the_second_told(void **state)
+{
+    struct call held;
+
+    (void)state;
+    held = wins(&one, "order", "a");
+    hears(&two, "order", "b");
+    waits(&two, "order", "b", "a");
+    hears(&three, "order", "c");
+    waits(&three, "order", "c", "a");
+    hear_by_now(&two);
+    hear_by_now(&three);
+    gives_back(&one, &held);
+    assert_true(host_wait_notice(&two, SIMBA_NOTICE_RELEASED, "order", "b"));
+    assert_true(host_wait_notice(&three, SIMBA_NOTICE_RESERVED, "order", "c"));
+    assert_int_equal(host_notices(&three, SIMBA_NOTICE_RELEASED, "order", NULL), 0);
+    held = wins(&two, "order", "b");
+    gives_back(&two, &held);
+    assert_true(host_wait_notice(&three, SIMBA_NOTICE_RELEASED, "order", "c"));
+    held = wins(&three, "order", "c");
+    gives_back(&three, &held);
+    assert_int_equal(rows_of("order"), 0);
+}
+
+static void places_are_told_and_the_line_is_listed(void **state)
+{
+    struct call held = wins(&one, "places", "a");
+    struct call queue;
+
+    (void)state;
+    waits(&two, "places", "b", "a");
+    waits(&three, "places", "c", "a");
+    assert_int_equal(host_place(&two, "places", "b"), 1);
+    assert_int_equal(host_place(&three, "places", "c"), 2);
+    queue = host_do(&one, SIMBA_OP_QUEUE, "places", NULL, 0);
+    assert_int_equal(queue.code, SIMBA_OK);
+    assert_int_equal(queue.list_count, 2);
+    assert_string_equal(queue.list[0].owner.id, "b");
+    assert_string_equal(queue.list[1].owner.id, "c");
+    assert_true(simba_now_ms() - queue.list[0].owner.acquired_at_ms < 60000);
+    host_do(&two, SIMBA_OP_RELEASE, "places", "b", 0);
+    host_do(&three, SIMBA_OP_RELEASE, "places", "c", 0);
+    gives_back(&one, &held);
+    assert_int_equal(rows_of("places"), 0);
+}
+
+static void a_newcomer_does_not_barge(void **state)
+{
+    struct call held = wins(&one, "barge", "a");
+    struct call call;
+
+    (void)state;
+    waits(&two, "barge", "b", "a");
+    gives_back(&one, &held);
+    call = acquire(&three, "barge", "c");
+    assert_string_equal(call.owner, "");
+    assert_true(call.reserved_left_ms > 0 && call.reserved_left_ms <= RESERVE_MS);
+    assert_int_equal(call.place, 1);
+    held = wins(&two, "barge", "b");
+    gives_back(&two, &held);
+    held = wins(&three, "barge", "c");
+    gives_back(&three, &held);
+}
+
+/* The twin: fair=no. */
+static void without_reservations_a_newcomer_wins(void **state)
+{
+    struct call held = wins(&one, "unfair", "a");
+    struct call call;
+
+    (void)state;
+    waits(&two, "unfair", "b", "a");
+    gives_back(&one, &held);
+    call = host_do(&three, SIMBA_OP_ACQUIRE, "unfair", "c", 0);
+    assert_string_equal(call.owner, "c");
+    host_do(&two, SIMBA_OP_RELEASE, "unfair", "b", 0);
+    assert_int_equal(host_do(&three, SIMBA_OP_RELEASE, "unfair", "c", call.revision).code,
+                     SIMBA_OK);
+    assert_int_equal(rows_of("unfair"), 0);
+}
+
+/* ---- Those that hang, leave or die ----------------------------------------------------------- */
+
+static void a_waiter_that_hangs_costs_one_reservation_once(void **state)
+{
+    struct call held = wins(&one, "hang", "a");
+    struct call call;
+
+    (void)state;
+    waits(&two, "hang", "b", "a");
+    waits(&three, "hang", "c", "a");
+    gives_back(&one, &held);
+    assert_string_equal(acquire(&three, "hang", "c").owner, "");
+    held = wins_at_last(&three, "hang", "c");
+    waits(&one, "hang", "a", "c");
+    gives_back(&three, &held);
+    call = acquire(&two, "hang", "b"); /* it has lost its place */
+    assert_string_equal(call.owner, "");
+    assert_int_equal(call.place, 1);
+    held = wins(&one, "hang", "a");
+    gives_back(&one, &held);
+    held = wins(&two, "hang", "b");
+    gives_back(&two, &held);
+    assert_int_equal(rows_of("hang"), 0);
+}
+
+static void a_waiter_that_leaves_passes_it_on(void **state)
+{
+    struct call held = wins(&one, "leave", "a");
+
+    (void)state;
+    hears(&three, "leave", "c");
+    waits(&two, "leave", "b", "a");
+    waits(&three, "leave", "c", "a");
+    hear_by_now(&three);
+    gives_back(&one, &held);
+    assert_true(host_wait_notice(&three, SIMBA_NOTICE_RESERVED, "leave", "c"));
+    host_reserve(&two, SIMBA_OP_RELEASE, "leave", "b", 0, RESERVE_MS);
+    assert_true(host_wait_notice(&three, SIMBA_NOTICE_RELEASED, "leave", "c"));
+    held = wins(&three, "leave", "c");
+    gives_back(&three, &held);
+    assert_int_equal(rows_of("leave"), 0);
+}
+
+static void a_dead_client_is_passed_over_once(void **state)
+{
+    struct call held = wins(&one, "dead", "a");
+    struct host gone;
+
+    (void)state;
+    assert_int_equal(host_open(&gone, server.url), SIMBA_OK);
+    waits(&gone, "dead", "g", "a");
+    assert_true(host_close(&gone));
+    waits(&two, "dead", "b", "a");
+    gives_back(&one, &held);
+    assert_string_equal(acquire(&two, "dead", "b").owner, "");
+    held = wins_at_last(&two, "dead", "b");
+    waits(&one, "dead", "a", "b");
+    gives_back(&two, &held);
+    held = wins(&one, "dead", "a"); /* at once */
+    gives_back(&one, &held);
+    assert_int_equal(rows_of("dead"), 0);
+}
+
+/* ---- The other library ----------------------------------------------------------------------- */
+
+static void statements_of_the_other_library_share_the_mutex(void **state)
+{
+    struct call held = wins(&one, "jvm", "a");
+    struct call call;
+
+    (void)state;
+    waits(&two, "jvm", "b", "a");
+    assert_false(jvm_acquires("jvm"));
+    gives_back(&one, &held);
+    assert_true(jvm_acquires("jvm")); /* it knows nothing of reservations, and may come first */
+    assert_true(jvm_acquires("jvm")); /* and renews */
+    waits(&three, "jvm", "c", "jvm");
+    waits(&two, "jvm", "b", "jvm"); /* the one that it was reserved for has its old place */
+    assert_int_equal(host_place(&two, "jvm", "b"), 1);
+    jvm_releases("jvm");
+    call = wins(&two, "jvm", "b");
+    gives_back(&two, &call);
+    call = wins(&three, "jvm", "c");
+    gives_back(&three, &call);
+}
+
+/* ---- Without the table ----------------------------------------------------------------------- */
+
+static void without_the_table_everybody_is_woken_and_one_line_says_so(void **state)
+{
+    struct host old, other;
+    struct call held;
+
+    (void)state;
+    server_sql(&server, "%s", dialect_create_user);
+    server_sql(&server, "GRANT SELECT, INSERT, UPDATE ON simba_mutex TO plain");
+    assert_int_equal(host_open(&old, server_url(&server, "plain:secret", "")), SIMBA_OK);
+    assert_int_equal(host_open(&other, server_url(&server, "plain:secret", "")), SIMBA_OK);
+    assert_int_equal(old.log_count, 1);
+    assert_non_null(strstr(old.log, "do not wait in line"));
+    held = wins(&old, "old", "a");
+    hears(&other, "old", "b");
+    waits(&other, "old", "b", "a");
+    if (dialect_pushes)
+        hear_by_now(&other);
+    gives_back(&old, &held);
+    assert_true(host_wait_notice(&other, SIMBA_NOTICE_RELEASED, "old", NULL));
+    held = wins(&other, "old", "b");
+    gives_back(&other, &held);
+    dialect_kill_clients(&server);
+    assert_true(test_wait(is_back, &old)); /* over a new connection, without a second line */
+    assert_null(strstr(old.log, "do not wait in line"));
+    assert_int_equal(rows_of("old"), 0);
+    other.ops->listen(other.backend, "old", "b", false);
+    assert_true(host_close(&other));
+    assert_true(host_close(&old));
+}
+
+/* ---- What it costs --------------------------------------------------------------------------- */
+
+#define CLIENTS 4
+#define CROWD 100
+#define TERMS 20 /* of each contender */
+
+static simba_client *clients[CLIENTS];
+static _Atomic int failures;
+static _Atomic int64_t terms;
+
+static void *contend(void *argument)
+{
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker = NULL;
+
+    options.mutex = "crowd";
+    if (simba_locker_create(argument, &options, &locker, NULL) != SIMBA_OK)
+        failures++;
+    for (int i = 0; i < TERMS && failures == 0; i++) {
+        if (simba_locker_acquire(locker, NULL) != SIMBA_OK)
+            failures++;
+        terms++;
+        if (simba_locker_release(locker, NULL) != SIMBA_OK)
+            failures++;
+    }
+    simba_locker_close(locker);
+    return NULL;
+}
+
+static double commits_per_term(void)
+{
+    pthread_t threads[CROWD];
+    double commits = (double)server_number(&server, dialect_count_commits);
+
+    terms = 0;
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, contend, clients[i % CLIENTS]), 0);
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(threads[i], NULL);
+    test_pause_ms(1200); /* the server counts when a session is idle for a while */
+    commits = ((double)server_number(&server, dialect_count_commits) - commits) / (double)terms;
+    print_message("# %.2f commits per hand-over\n", commits);
+    assert_int_equal(failures, 0);
+    assert_int_equal(terms, CROWD * TERMS);
+    return commits;
+}
+
+#define CROWDS 3 /* of which one must cost little: until clients hear, they miss reservations */
+
+static void a_crowd_costs_few_commits_per_hand_over(void **state)
+{
+    double least = 1000;
+
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(simba_client_open(server.url, NULL, &clients[i], NULL), SIMBA_OK);
+    for (int i = 0; i < CROWDS && least > 4; i++) {
+        double commits = commits_per_term();
+
+        least = commits < least ? commits : least;
+    }
+    assert_true(least <= 4);
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(simba_client_close(clients[i], NULL), SIMBA_OK);
+    assert_int_equal(rows_of("crowd"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_CLIENTS(the_first_in_line_is_woken_and_the_second_told),
+        ON_CLIENTS(places_are_told_and_the_line_is_listed),
+        ON_CLIENTS(a_newcomer_does_not_barge),
+        ON_CLIENTS(without_reservations_a_newcomer_wins),
+        ON_CLIENTS(a_waiter_that_hangs_costs_one_reservation_once),
+        ON_CLIENTS(a_waiter_that_leaves_passes_it_on),
+        ON_CLIENTS(a_dead_client_is_passed_over_once),
+        ON_CLIENTS(statements_of_the_other_library_share_the_mutex),
+        ON_CLIENTS(without_the_table_everybody_is_woken_and_one_line_says_so),
+        cmocka_unit_test(a_crowd_costs_few_commits_per_hand_over),
+    };
+
+    return server_run_tests("queue", tests);
+}
