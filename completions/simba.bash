@@ -8,8 +8,8 @@ _simba_questions='cycle handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
 _simba_options() {
-    echo '-u --url -c --config --ttl --transition --id --exact-id --log-level -q --quiet --no-color'
-    echo '-h --help -V --version'
+    echo '-u --url -c --config --ttl --transition --id --exact-id --log-level --log-format'
+    echo '-q --quiet --no-color -h --help -V --version'
     case $1 in
         lock)
             echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --stop-timeout'
@@ -36,6 +36,7 @@ _simba_options() {
 _simba_takes_value() {
     case $1 in
         -u | --url | -c | --config | --ttl | --transition | --id | --exact-id | --log-level | -w | --wait) ;;
+        --log-format) ;;
         -E | --contended-code | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --yield-after | --health | --health-every) ;;
@@ -66,6 +67,7 @@ _simba_command() {
 _simba_value() {
     case $1 in
         -c | --config) _simba_files "$2" ;;
+        --log-format) mapfile -t COMPREPLY < <(compgen -W 'text json' -- "$2") ;;
         --log-level) mapfile -t COMPREPLY < <(compgen -W 'none error warn info debug' -- "$2") ;;
         --restart) mapfile -t COMPREPLY < <(compgen -W 'always on-failure never' -- "$2") ;;
         --strategy) mapfile -t COMPREPLY < <(compgen -W 'fixed-rate fixed-delay' -- "$2") ;;

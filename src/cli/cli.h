@@ -120,6 +120,7 @@ struct cli {
     int64_t ttl_ms;
     int64_t transition_ms;
     int log_level;   /* an enum simba_log_level; -1: not given */
+    int log_format;  /* 0: text, 1: JSON; -1: not given */
     bool quiet;      /* print only what is wrong */
     bool show_store; /* print which store is used */
     bool help;
@@ -200,7 +201,7 @@ int cli_fail(const struct simba_error *error);
 /* Prints that a call of the system failed, with the text of errno, and returns CLI_EXIT_SYSTEM. */
 int cli_fail_system(const char *what);
 
-#define CLI_MESSAGE_MAX 1152      /* bytes of a line, with the NUL; what is longer is cut */
+#define CLI_MESSAGE_MAX 4608      /* bytes of a line, with the NUL; what is longer is cut */
 #define CLI_MESSAGE_QUEUE_MAX 256 /* lines */
 
 /* From here on a message does not wait for the reader of standard error, so that it cannot delay a
@@ -217,6 +218,26 @@ void cli_message_show(const char *text);
 
 /* Waits until all is written, but at most `limit_ms`: the reader may be stuck. */
 void cli_message_flush(int limit_ms);
+
+/* ---- The form of these lines: line.c --------------------------------------------------------- */
+
+/* From here on each line is a JSON object: at, level, message, and what is known of mutex, id,
+ * fence and store. To be called before there are threads, like the next. */
+void cli_line_use_json(void);
+bool cli_line_is_json(void);
+
+/* From here on lines of text begin with the time, unless they go to a terminal or to the
+ * journal. */
+void cli_line_stamp(void);
+
+/* What lines are about, from here on. The texts stay as they are; NULL or 0: nothing. Any
+ * thread. */
+void cli_line_about(const char *mutex, const char *id);
+void cli_line_about_store(const char *store);
+void cli_line_about_fence(uint64_t fence);
+
+/* Writes a line with its newline. `named`: as text it begins with its level, too. */
+void cli_line_write(const char *level, bool named, const char *text, char line[CLI_MESSAGE_MAX]);
 
 /* ---- Results on standard output: message.c --------------------------------------------------- */
 

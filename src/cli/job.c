@@ -146,6 +146,7 @@ int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
         return cli_usage_error(cli, "--hold-at-least is longer than --hold-at-most");
     if (choose_id(job) != SIMBA_OK)
         return cli_fail(&job->error);
+    cli_line_about(job->mutex, job->id);
     if (!remember_outer())
         return cli_fail_system("the environment");
     job->adopts = cli_orphans_adopt();

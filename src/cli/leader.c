@@ -170,6 +170,7 @@ static int start(struct leader *leader)
     else
         leader->start_until_ms = job->wait_ms == 0 ? 0 : SIMBA_INFINITE;
     job->tells_of_store = true;
+    cli_line_stamp();
     job->cli->show_store = !job->cli->quiet;
     if (!cli_background_start(&background, create_contender, leader))
         return cli_fail_system("cannot start a thread");
@@ -397,6 +398,7 @@ static int lead(struct leader *leader)
     int status = CLI_CONTINUE;
     enum awaited awaited;
 
+    cli_line_about_fence(simba_contender_fence(leader->contender));
     cli_job_fit(leader->job, simba_contender_window_ms(leader->contender));
     if (!leader->job->cli->quiet)
         cli_message("leading '%s' with fence %llu", leader->job->mutex,
@@ -419,6 +421,7 @@ static int follow(struct leader *leader)
     struct simba_state state;
     int signal = 0;
 
+    cli_line_about_fence(0);
     cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->cli->quiet);
     while (signal <= 0 && !update_term(leader)) {
         signal = cli_events_pause(&leader->job->events, leader->term_fd,

@@ -382,6 +382,7 @@ static struct cli_outcome run_command(const struct lock *lock)
         return (struct cli_outcome){.how = CLI_ENDED_LOST, .status = CLI_EXIT_LOST};
     }
     uint64_t fence = simba_locker_fence(lock->locker);
+    cli_line_about_fence(fence);
     struct cli_lease lease = {job->mutex,    locker_deadline, lock->locker,
                               lock->lost_fd, job->grace_ms,   job->reserve_ms};
     struct cli_run run = cli_job_run(job, simba_locker_id(lock->locker), fence, &lease);

@@ -80,6 +80,8 @@ static const char *const log_levels[] = {
     [SIMBA_LOG_INFO] = "info", [SIMBA_LOG_DEBUG] = "debug", NULL,
 };
 
+static const char *const log_formats[] = {"text", "json", NULL};
+
 static bool set_no_color(void *into, const char *value)
 {
     (void)into;
@@ -103,6 +105,8 @@ static const struct cli_option global_options[] = {
      CLI_TEXT(struct cli, exact_id)},
     {0, "log-level", "LEVEL", "none, error, warn, info or debug (SIMBA_LOG; warn)",
      CLI_WORD(struct cli, log_level, log_levels)},
+    {0, "log-format", "FORMAT", "of standard error: text or json (SIMBA_LOG_FORMAT; text)",
+     CLI_WORD(struct cli, log_format, log_formats)},
     {'q', "quiet", NULL, "print only warnings and errors", CLI_FLAG(struct cli, quiet)},
     {0, "no-color", NULL, "no colours on a terminal (NO_COLOR)", CLI_CALL(set_no_color)},
     {'h', "help", NULL, "this help", CLI_FLAG(struct cli, help)},
@@ -265,6 +269,12 @@ static bool read_environment(struct cli *cli)
             !cli_option_word("SIMBA_LOG", "level", level, log_levels, &cli->log_level))
             return false;
     }
+    const char *format = environment("SIMBA_LOG_FORMAT");
+    if (cli->log_format < 0 && format != NULL &&
+        !cli_option_word("SIMBA_LOG_FORMAT", "format", format, log_formats, &cli->log_format))
+        return false;
+    if (cli->log_format == 1)
+        cli_line_use_json();
     return read_duration("SIMBA_TTL", &cli->ttl_ms) &&
            read_duration("SIMBA_TRANSITION", &cli->transition_ms);
 }
@@ -441,6 +451,7 @@ int main(int argc, char **argv)
         .ttl_ms = SIMBA_UNSET,
         .transition_ms = SIMBA_UNSET,
         .log_level = -1,
+        .log_format = -1,
         .config = environment("SIMBA_CONFIG"),
     };
 

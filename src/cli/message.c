@@ -77,11 +77,12 @@ static void append(const char *line)
 
 static void append_dropped(void)
 {
-    char line[128];
+    char text[128];
+    char line[CLI_MESSAGE_MAX];
 
-    snprintf(line, sizeof line,
-             "simba: %llu messages are missing here: standard error was not being read\n",
+    snprintf(text, sizeof text, "%llu messages are missing here: standard error was not being read",
              (unsigned long long)queue.dropped);
+    cli_line_write("warning", false, text, line);
     append(line);
     queue.dropped = 0;
 }
@@ -183,14 +184,14 @@ void cli_message_flush(int limit_ms)
 
 /* Names and ids may come from the store, so the terminal gets only printable text. A password in
  * the wrong place is redacted. */
-static void print_line(const char *prefix, const char *line)
+static void print_line(const char *level, bool named, const char *line)
 {
     char shown[LINE_MAX_BYTES];
     char safe[LINE_MAX_BYTES];
     char whole[CLI_MESSAGE_MAX];
 
     cli_text_printable(sb_url_redact_message(line, shown, sizeof shown), safe, sizeof safe);
-    snprintf(whole, sizeof whole, "simba: %s%s\n", prefix, safe);
+    cli_line_write(level, named, safe, whole);
     cli_message_put(whole);
 }
 
@@ -202,22 +203,17 @@ void cli_message(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    print_line("", line);
+    print_line("info", false, line);
 }
 
 /* ---- Warnings that are held back ------------------------------------------------------------- */
 
 #define HELD_MAX 8
 
-struct warning {
-    char prefix[32];
-    char line[LINE_MAX_BYTES];
-};
-
 static struct {
     pthread_mutex_t lock;
     bool on;
-    struct warning warnings[HELD_MAX];
+    char warnings[HELD_MAX][LINE_MAX_BYTES];
     size_t count;
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -231,18 +227,16 @@ static bool tells_the_same(const char *line, const char *other)
 
 /* With the lock held. Keeps each reason once. Returns false when the line is to be printed: nothing
  * is held back, or there is no room. */
-static bool keep(const char *prefix, const char *line)
+static bool keep(const char *line)
 {
     for (size_t i = 0; i < held.count; i++) {
-        const char *kept = held.warnings[i].line;
+        const char *kept = held.warnings[i];
         if (tells_the_same(kept, line) || tells_the_same(line, kept))
             return true;
     }
     if (!held.on || held.count == HELD_MAX)
         return false;
-    struct warning *warning = &held.warnings[held.count++];
-    snprintf(warning->prefix, sizeof warning->prefix, "%s", prefix);
-    snprintf(warning->line, sizeof warning->line, "%s", line);
+    snprintf(held.warnings[held.count++], LINE_MAX_BYTES, "%s", line);
     return true;
 }
 
@@ -265,8 +259,8 @@ void cli_message_print_held(const char *error)
 {
     pthread_mutex_lock(&held.lock);
     for (size_t i = 0; i < held.count; i++) {
-        if (!is_repetition(held.warnings[i].line, error))
-            print_line(held.warnings[i].prefix, held.warnings[i].line);
+        if (!is_repetition(held.warnings[i], error))
+            print_line("warning", true, held.warnings[i]);
     }
     held.count = 0;
     held.on = false;
@@ -275,22 +269,17 @@ void cli_message_print_held(const char *error)
 
 void cli_message_log(void *user, enum simba_log_level level, const char *line)
 {
-    static const char *const prefixes[] = {
-        [SIMBA_LOG_NONE] = "",       [SIMBA_LOG_ERROR] = "error: ", [SIMBA_LOG_WARN] = "warning: ",
-        [SIMBA_LOG_INFO] = "info: ", [SIMBA_LOG_DEBUG] = "debug: ",
+    static const char *const levels[] = {
+        [SIMBA_LOG_NONE] = "info", [SIMBA_LOG_ERROR] = "error", [SIMBA_LOG_WARN] = "warning",
+        [SIMBA_LOG_INFO] = "info", [SIMBA_LOG_DEBUG] = "debug",
     };
-    const char *prefix = prefixes[level];
 
-    if (level == SIMBA_LOG_ERROR && cli_text_in_colour(STDERR_FILENO))
-        prefix = "\033[31merror:\033[0m ";
-    if (level == SIMBA_LOG_WARN && cli_text_in_colour(STDERR_FILENO))
-        prefix = "\033[33mwarning:\033[0m ";
     (void)user;
     pthread_mutex_lock(&held.lock);
-    bool kept = level == SIMBA_LOG_WARN && keep(prefix, line);
+    bool kept = level == SIMBA_LOG_WARN && keep(line);
     pthread_mutex_unlock(&held.lock);
     if (!kept)
-        print_line(prefix, line);
+        print_line(levels[level], level != SIMBA_LOG_NONE, line);
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -324,7 +313,7 @@ int cli_exit_code(int code)
 
 int cli_fail(const struct simba_error *error)
 {
-    cli_message("%s", error->text);
+    print_line("error", false, error->text);
     return cli_exit_code(error->code);
 }
 

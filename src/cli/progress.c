@@ -21,7 +21,7 @@
 #define INTERVAL_MS 1000 /* between updates of the line */
 #define WIPE_MS 100      /* how long the terminal gets to take the end of it */
 
-#define SENTENCE_MAX (CLI_MESSAGE_MAX - 64)
+#define SENTENCE_MAX 1024
 
 void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool quiet)
 {
@@ -142,8 +142,8 @@ static bool in_place(void)
 {
     const char *terminal = getenv("TERM");
 
-    return isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0 &&
-           tcgetpgrp(STDERR_FILENO) == getpgrp();
+    return !cli_line_is_json() && isatty(STDERR_FILENO) && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0 && tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
 static void show_in_place(struct cli_progress *progress, int64_t place)

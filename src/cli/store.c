@@ -299,6 +299,7 @@ static void show_store(const struct cli *cli, const char *url, bool named)
     if (cli_store_shown() != NULL)
         return;
     atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
+    cli_line_about_store(shown_url);
     if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
         cli_message("the store is %s%s", shown_url,
                     named ? "" : ", since none is named: it reaches this host only");

@@ -22,6 +22,7 @@ PROGRAM = os.environ["SIMBA_PROGRAM"]
 TTL, TRANSITION = 0.4, 0.6
 LEASE = TTL + TRANSITION
 PR_SET_CHILD_SUBREAPER = 36
+STAMP = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (?=simba: )"
 
 _cases = []
 _started = []
@@ -106,7 +107,8 @@ class Simba:
         return self.process.poll() is not None
 
     def said(self):
-        return read(self.err)
+        """Without the times of a leader's lines."""
+        return re.sub(STAMP, "", read(self.err), flags=re.M)
 
     def takes_signals(self):
         """Whether it has come so far that a signal is an event to it."""
