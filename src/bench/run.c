@@ -64,7 +64,8 @@ static int choose_timings(struct bench_plan *plan, simba_url *url, struct simba_
 
     plan->ttl_ms = simba_url_param(url, "ttl") != NULL ? SIMBA_UNSET : TTL_MS;
     plan->transition_ms = simba_url_param(url, "transition") != NULL ? SIMBA_UNSET : TRANSITION_MS;
-    plan->has_turns = backend != NULL && strcmp(backend->name, "redis") == 0;
+    plan->has_turns = backend != NULL && backend->has_queue &&
+                      strcmp(backend->name, "zookeeper") != 0; /* whose turns cannot be set */
     return simba_url_duration(url, "turn", &plan->turn_ms, error);
 }
 

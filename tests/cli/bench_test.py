@@ -19,7 +19,7 @@ MEASURES = {
     "handover": {"simba", "raw"},
     "many": {"lateness"},
     "contention": {"simba", "raw"},
-    "failover": {"simba", "raw", "after_lease", "multiple", "jitter", "jitter_after_lease"},
+    "failover": {"simba", "raw", "after_lease", "multiple", "jitter", "jitter_after_lease", "turn_after_lease"},
     "is-owner": {"simba", "raw"},
 }
 NUMBERS = {
