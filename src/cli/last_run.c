@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "base/time.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -55,6 +54,12 @@ static bool read_number(const char **text, int64_t most, int64_t *ret_number)
     return errno == 0 && *ret_number <= most && *end == ' ';
 }
 
+/* Before the year 10000, so that sums and calendars have room. */
+static bool is_time(int64_t ms)
+{
+    return ms > 0 && ms < INT64_C(253402300800000);
+}
+
 static void read_run(const struct simba_property *property, struct cli_last_run *run)
 {
     const char *text = property->value;
@@ -63,9 +68,10 @@ static void read_run(const struct simba_property *property, struct cli_last_run 
     int64_t status = 0;
 
     *run = (struct cli_last_run){.store_ms = property->store_ms};
-    if (run->store_ms == 0)
+    if (!is_time(run->store_ms))
         run->store_ms = simba_wall_ms(simba_now_ms());
-    if (state == CLI_RUN_NONE || !read_number(&text, 255, &status) ||
+    if (state == CLI_RUN_NONE || !is_time(property->written_ms) ||
+        !read_number(&text, 255, &status) ||
         !read_number(&text, property->written_ms, &duration_ms))
         return;
     run->state = state;
@@ -115,9 +121,12 @@ int cli_next_run_read(simba_client *client, const char *mutex, int64_t *ret_at_m
     int code =
         simba_client_property_get(client, mutex, NEXT, CLI_LAST_RUN_TIMEOUT_MS, &property, error);
 
-    if (code == SIMBA_OK)
-        *ret_at_ms = sb_max(0, strtoll(property.value, NULL, 10));
-    return code;
+    if (code != SIMBA_OK)
+        return code;
+    *ret_at_ms = strtoll(property.value, NULL, 10);
+    if (!is_time(*ret_at_ms))
+        *ret_at_ms = 0;
+    return SIMBA_OK;
 }
 
 int cli_next_run_write(simba_client *client, const char *mutex, const char *id, int64_t at_ms,

@@ -175,7 +175,7 @@ static void announce(struct schedule *schedule, int64_t due_ms)
     const struct cli_job *job = &schedule->job;
     struct simba_error error;
 
-    if (due_ms - simba_now_ms() < ANNOUNCE_MS)
+    if (due_ms - simba_now_ms() < ANNOUNCE_MS || due_ms == SIMBA_INFINITE)
         return;
     warn(schedule,
          cli_next_run_write(job->client, job->mutex, job->id, due_ms + schedule->offset_ms, &error),
@@ -226,8 +226,8 @@ static int64_t due_behind_last(const struct schedule *schedule, int64_t store_ms
         return last->started_ms;
     if (has_calendar(schedule))
         return next_of_calendar(schedule, last->started_ms + SLACK_MS);
-    return sb_earlier(from_ms, store_ms) +
-           schedule->every_ms; /* the clock may have been set back */
+    /* the store's clock may have been set back */
+    return sb_later(sb_earlier(from_ms, store_ms), schedule->every_ms);
 }
 
 /* The first run of a term. */

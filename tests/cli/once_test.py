@@ -6,6 +6,7 @@
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 
@@ -155,20 +156,40 @@ def a_schedule_goes_on_with_the_next_leader(mutex):
     contains(read(run("status", mutex).out), "Last run: by first")
 
 
+NONSENSE = ("", "ended", "ended 0", "ended 999 1 x", "ended -1 1 x", "ended 0 99999999999999999 x", "x" * 9000)
+
+
+def forge(mutex, value):
+    """What another program has written over the last run."""
+    if STORE is stores.Redis:
+        subprocess.run(["redis-cli", "-p", str(Running.store.port), "HSET", f"simba:{{{mutex}}}:property", "last-run",
+                        value], check=True, stdout=subprocess.DEVNULL)
+        return
+    path = os.environ["SIMBA_URL"].split(":", 1)[1].split("?")[0]
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE simba_property SET value = ? WHERE mutex = ? AND name = 'last-run'", (value, mutex))
+    database.close()
+
+
 def a_record_that_somebody_else_wrote_is_no_run(mutex):
     ended(cron("first", mutex))
-    path = os.environ["SIMBA_URL"].split(":", 1)[1].split("?")[0]
-    for value in ("", "ended", "ended 0", "ended 999 1 x", "ended -1 1 x", "ended 0 99999999999999999 x", "x" * 9000,
-                  "ended 0 1 \x1b[31mred"):
-        with sqlite3.connect(path) as database:
-            database.execute("UPDATE simba_property SET value = ? WHERE mutex = ?", (value, mutex))
-        database.close()
-        program = ended(cron("second", mutex, "-n"))
-        true("\x1b" not in program.said(), repr(program.said()))
-    equal(len(lines("ran")), 8)  # the last one counts: it is well formed
+    time_of_redis = f"{int(time.time() * 1000)} " if STORE is stores.Redis else ""
+    wrong = [time_of_redis + value for value in NONSENSE]
+    if time_of_redis:
+        wrong += ["x", "99999999999999999999999 ended 0 1 x", "9223372036854775807 ended 0 1 x", "-5 ended 0 1 x", "0 ended 0 1 x", " ended 0 1 x"]
+    for value in wrong:
+        forge(mutex, value)
+        ended(cron("second", mutex, "-n"))
+    equal(len(lines("ran")), 1 + len(wrong))
+    forge(mutex, time_of_redis + "ended 0 1 \x1b[31mred\u202e")  # well formed: it counts
+    said = ended(cron("second", mutex, "-n")).said()
+    said += read(run("status", mutex).out) + read(run("status", "--json", mutex).out)
+    true("\x1b" not in said and "\u202e" not in said, repr(said))
+    contains(said, "red")
+    equal(len(lines("ran")), 1 + len(wrong))
 
 
-if STORE is stores.Sqlite:
+if STORE in (stores.Sqlite, stores.Redis):
     use_store(a_record_that_somebody_else_wrote_is_no_run)
 
 

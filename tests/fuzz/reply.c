@@ -144,6 +144,7 @@ static void take(const redisReply *reply)
 {
     take_for_record(reply, SIMBA_OP_READ);
     take_for_record(reply, SIMBA_OP_ACQUIRE);
+    take_for_record(reply, SIMBA_OP_GET_PROPERTY);
     take_for_greeting(reply);
     take_for_key(reply);
     for (size_t step = 0; step < SB_REDIS_SENTINEL_QUERY_STEPS; step++)
