@@ -6,6 +6,7 @@
 #include "cli/last_run.h"
 #include "cli/store.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,6 +322,32 @@ static int ask(simba_client *client, const char *mutex, struct status *status)
     return result;
 }
 
+static bool is_pattern(const char *name)
+{
+    return strpbrk(name, "*?[") != NULL;
+}
+
+/* A mutex may have the name that is given as a pattern, too. */
+static bool matches(const char *pattern, const char *mutex)
+{
+    return strcmp(pattern, mutex) == 0 || fnmatch(pattern, mutex, 0) == 0;
+}
+
+static int ask_pattern(simba_client *client, const char *pattern, struct status *status)
+{
+    size_t before = status->count;
+    size_t kept = before;
+
+    int result = ask(client, NULL, status);
+    for (size_t i = before; result == CLI_EXIT_OK && i < status->count; i++) {
+        if (matches(pattern, status->list[i].mutex))
+            status->list[kept++] = status->list[i];
+    }
+    if (result == CLI_EXIT_OK)
+        status->count = kept;
+    return result;
+}
+
 /* A failure is no failure of the status: the owner is known all the same. Some stores count their
  * waiters only by listing them. */
 static void ask_queue(simba_client *client, const char *mutex, struct status *status)
@@ -345,7 +372,7 @@ static void ask_runs(simba_client *client, const char *mutex, struct status *sta
         cli_next_run_read(client, mutex, &status->next_run_ms, &ignored);
 }
 
-/* One request for each name, or one for all that the store has. */
+/* One request for each name or pattern, or one for all that the store has. */
 static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
 {
     int result = CLI_EXIT_OK;
@@ -353,7 +380,8 @@ static int ask_all(simba_client *client, int argc, char **argv, struct status *s
     if (argc == 0)
         return ask(client, NULL, status);
     for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
-        result = ask(client, argv[i], status);
+        result = is_pattern(argv[i]) ? ask_pattern(client, argv[i], status)
+                                     : ask(client, argv[i], status);
     if (result == CLI_EXIT_OK && status->asks_queue)
         ask_queue(client, argv[0], status);
     if (result == CLI_EXIT_OK && status->asks_queue)
@@ -371,6 +399,8 @@ static int assume_free(int argc, char **argv, struct status *status)
         struct simba_mutex_status entry = {.waiters = -1};
         if (simba_mutex_validate(argv[i], &error) != SIMBA_OK)
             return cli_fail(&error);
+        if (is_pattern(argv[i])) /* no mutex matches it */
+            continue;
         snprintf(entry.mutex, sizeof entry.mutex, "%s", argv[i]);
         result = append(status, &entry, 1);
     }
@@ -395,7 +425,7 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
 static int run(struct cli *cli, int argc, char **argv)
 {
     cli->show_store = !cli->quiet && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
-    this_status.asks_queue = argc == 1;
+    this_status.asks_queue = argc == 1 && !is_pattern(argv[0]);
     int result = collect(cli, argc, argv, &this_status);
     if (result == CLI_EXIT_OK)
         print(&this_status);
@@ -405,7 +435,8 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Shows who owns the mutexes NAME, or all mutexes on the store: the owner, the time until it\n"
+    "Shows who owns the mutexes NAME, those whose names match a PATTERN (with *, ? or [...], as\n"
+    "the shell matches files), or all mutexes on the store: the owner, the time until it\n"
     "renews (TTL) and until its lease ends (TRANSITION), the fencing token of its term and how\n"
     "many contenders wait. A dash stands for what the store does not know. A mutex is "
     "free,\n"
@@ -430,6 +461,7 @@ static const char details[] =
     "\n"
     "Examples:\n"
     "  simba status --held\n"
+    "  simba status 'nightly-*'\n"
     "  simba status --json backup | jq -r '.[0].owner'\n"
     "\n"
     "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. A mutex that the store does "
@@ -440,7 +472,7 @@ static const char details[] =
 
 const struct cli_verb cli_verb_status = {
     .name = "status",
-    .usage = "status [OPTION...] [NAME...]",
+    .usage = "status [OPTION...] [NAME | PATTERN...]",
     .summary = "show who owns what, for how long, and who waits",
     .details = details,
     .options = options,

@@ -3,6 +3,7 @@
 
     matrix_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
 """
+import json
 import os
 import pty
 import signal
@@ -110,6 +111,20 @@ def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
         equal(program.code, 64)
         contains(program.said(), "it would wait for itself for ever")
     true(not os.path.exists("ran"), "it ran")
+
+
+@use_store
+def a_status_takes_patterns():
+    holders = [Simba(*LONG, "lock", name, "--", "sh", "-c", f"touch held-{place}; exec sleep 100")
+               for place, name in enumerate(("nightly-a", "nightly-b", "nightly-[b]", "daily"))]
+    wait_until(lambda: all(os.path.exists(f"held-{place}") for place in range(len(holders))), "they hold")
+    for patterns, expected in ((["nightly-*"], ["nightly-[b]", "nightly-a", "nightly-b"]), (["nightly-?"], ["nightly-a", "nightly-b"]),
+                               (["nightly-[b]"], ["nightly-[b]", "nightly-b"]), (["none-*"], []),
+                               (["daily", "*-a"], ["daily", "nightly-a"])):
+        program = run("status", "--json", "--held", *patterns)
+        equal((patterns, program.code, sorted(one["mutex"] for one in json.loads(read(program.out)))), (patterns, 0, expected))
+    for holder in holders:
+        holder.end()
 
 
 @use_store
