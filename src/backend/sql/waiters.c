@@ -201,7 +201,7 @@ void sb_sql_waiters_set_push(struct sb_sql_waiters *w, bool on)
 }
 
 /* Where it can concern but one contender, and that is the first of its line, it is told at once. A
- * wake-up that was for nothing costs it an attempt; the next one has it read. */
+ * wake-up that was for nothing costs it an attempt; the worker's next poll finds that out. */
 bool sb_sql_waiters_wake(struct sb_sql_waiters *w)
 {
     const struct simba_backend_host *host = w->config.host;
@@ -213,6 +213,7 @@ bool sb_sql_waiters_wake(struct sb_sql_waiters *w)
     if (w->push && w->waiting == 1 && w->ring.right->first && w->ring.right->contenders == 1) {
         only = w->ring.right;
         set_urgent(w, only, false, only->observers);
+        poll_soon(w);
         sb_text_copy(mutex, sizeof mutex, only->mutex);
         sb_text_copy(id, sizeof id, only->first_id);
     } else {
