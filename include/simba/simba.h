@@ -202,7 +202,7 @@ struct simba_client_options {
 
 /* Creates a client and starts its threads. The caller closes it with simba_client_close. `options`
  * may be NULL. The URL is `sqlite:PATH`, `redis://HOST` ... with parameters such as
- * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&turn=0s&stop-timeout=10s`. A password
+ * `?ttl=10s&transition=6s&initial-delay=0s&jitter=-200ms..1s&turn=5ms&stop-timeout=10s`. A password
  * need not stand in it: `?password-file=PATH` and `?password-env=VARIABLE` say where it is.
  * Relative paths count from the working folder at the time of this call. Waits for the store. Fails
  * if the URL or a time is invalid and, unless options->allow_store_down, if the store cannot be
@@ -354,8 +354,8 @@ struct simba_contender_options {
 
     /* The owner changed, also between other contenders; runs before the others. A waiting contender
      * learns of a change at once in memory, on SQLite, Redis and ZooKeeper, and of a release on
-     * PostgreSQL; within its poll, 200 ms, on MySQL. For that it reads and listens as an observer
-     * does. NULL: none, and no such reads. */
+     * PostgreSQL; within a second on MySQL. For that it reads and listens as an observer does.
+     * NULL: none, and no such reads. */
     simba_state_fn *on_notify;
 
     simba_closed_fn *on_closed; /* NULL: none */

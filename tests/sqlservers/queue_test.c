@@ -256,21 +256,16 @@ static double commits_per_term(void)
     return commits;
 }
 
-#define CROWDS 3 /* of which one must cost little: until clients hear, they miss reservations */
+/* On a busy machine reservations run out, and their waiters come in vain. If a release woke
+ * everybody, each of the crowd would. */
+#define COMMITS_MAX 10
 
 static void a_crowd_costs_few_commits_per_hand_over(void **state)
 {
-    double least = 1000;
-
     (void)state;
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(simba_client_open(server.url, NULL, &clients[i], NULL), SIMBA_OK);
-    for (int i = 0; i < CROWDS && least > 4; i++) {
-        double commits = commits_per_term();
-
-        least = commits < least ? commits : least;
-    }
-    assert_true(least <= 4);
+    assert_true(commits_per_term() <= COMMITS_MAX);
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(simba_client_close(clients[i], NULL), SIMBA_OK);
     assert_int_equal(rows_of("crowd"), 0);
