@@ -103,7 +103,8 @@ static int read_url(struct sb_section *section, const struct sb_config_entry *en
         return sb_config_fail_value(section->config, entry, error, why.text);
     if (section->enabled && !sb_section_takes(section, section->ops))
         return fail_scheme(section, error);
-    if (strcmp(sb_url_redact(entry->value, redacted, sizeof redacted), entry->value) != 0)
+    if (sb_url_has_password(section->url) ||
+        strcmp(sb_url_redact(entry->value, redacted, sizeof redacted), entry->value) != 0)
         section->holds_secret = true;
     return SIMBA_OK;
 }

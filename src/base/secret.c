@@ -269,6 +269,14 @@ int sb_url_resolve(simba_url *url, struct simba_error *error)
 
 /* ---- Before anything is opened --------------------------------------------------------------- */
 
+bool sb_url_has_password(const simba_url *url)
+{
+    for (size_t i = 0; i < url->param_count; i++)
+        if (stem_length(url->params[i].name, "") > 0)
+            return true;
+    return url->password != NULL;
+}
+
 /* A pipe gives its bytes once only, so it is left to who opens the store. */
 bool sb_url_can_be_read_twice(const char *path)
 {

@@ -27,6 +27,9 @@ int sb_url_resolve(simba_url *url, struct simba_error *error) SB_SHARED("url_res
 /* Fails where one password is given or named twice. Reads nothing. Only before sb_url_resolve. */
 int sb_url_check_passwords(const simba_url *url, struct simba_error *error);
 
+/* Whether a password stands in it. Where one is only named by a file or a variable, none does. */
+bool sb_url_has_password(const simba_url *url) SB_SHARED("url_has_password");
+
 /* Whether the password that a parameter names could be read now; that of another parameter can. */
 int sb_url_try_secret(const char *name, const char *value, struct simba_error *error);
 

@@ -1,8 +1,9 @@
 /*
  * inherit.c - which store a command finds that runs `simba` itself.
  *
- * A URL with a password goes into a file in memory that nobody can change, and that only processes
- * with its descriptor can read: the command and what it starts.
+ * A URL with a password goes into a file in memory that nobody can change. The command and what it
+ * starts get a descriptor that only names it: to open it takes the rights of the user of simba, so
+ * a command that gives them up cannot read it.
  */
 #include "cli/inherit.h"
 
@@ -59,26 +60,62 @@ static bool fill(int fd, const char *url)
 }
 
 /* Not close-on-exec: it is for the command. Returns -1, with errno, on failure. */
+static int move_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD, SCRIPTS_FD);
+
+    if (high < 0 && errno == EINVAL) /* there are fewer descriptors than that */
+        high = fcntl(fd, F_DUPFD, STDERR_FILENO + 1);
+    return high;
+}
+
+/* A descriptor that names the file, and reads nothing of it. Without /proc there is none, and no
+ * /dev/fd by which the command could use it. */
+static int open_name(int fd)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int name = open(path, O_PATH | O_CLOEXEC);
+    if (name < 0)
+        return errno == ENOENT ? SCRIPTS_FD : -1;
+    int high = move_up(name);
+    int failure = errno;
+    close(name);
+    errno = failure;
+    return high;
+}
+
 static int open_secret(const char *url)
 {
     int fd = memfd_create("simba-store", MFD_ALLOW_SEALING | MFD_CLOEXEC);
 
     if (fd < 0)
         return -1;
-    int high = fill(fd, url) ? fcntl(fd, F_DUPFD, SCRIPTS_FD) : -1;
-    if (high < 0 && errno == EINVAL) /* there are fewer descriptors than that */
-        high = fcntl(fd, F_DUPFD, STDERR_FILENO + 1);
+    int high = fill(fd, url) ? open_name(fd) : -1;
     int failure = errno;
     close(fd);
     errno = failure;
     return high;
 }
 
+/* What looks like a secret counts, too, and what cannot be taken apart. */
+static bool has_secret(const char *text)
+{
+    char shown[CLI_URL_MAX];
+    simba_url *url = NULL;
+
+    if (strcmp(sb_url_redact(text, shown, sizeof shown), text) != 0)
+        return true;
+    bool found = sb_url_parse(text, &url, NULL) != SIMBA_OK || sb_url_has_password(url);
+    sb_url_free(url);
+    return found;
+}
+
 int cli_inherit_store(const struct cli *cli, const char *url, char variable[CLI_INHERIT_MAX],
                       struct simba_error *error)
 {
     char whole[CLI_URL_MAX];
-    char shown[CLI_URL_MAX];
     int fd = -1;
 
     variable[0] = 0;
@@ -87,7 +124,7 @@ int cli_inherit_store(const struct cli *cli, const char *url, char variable[CLI_
     int code = make_absolute(url, whole, sizeof whole, error);
     if (code != SIMBA_OK)
         return code;
-    bool secret = strcmp(sb_url_redact(whole, shown, sizeof shown), whole) != 0;
+    bool secret = has_secret(whole);
     if (!secret)
         snprintf(variable, CLI_INHERIT_MAX, "SIMBA_URL=%s", whole);
     else if ((fd = open_secret(whole)) >= 0)

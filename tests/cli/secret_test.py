@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from program import (PROGRAM, Simba, case, contains, equal, main, number, read, run, true, url, wait_until, write)
+from program import (PROGRAM, Simba, Skipped, case, contains, equal, main, number, read, run, true, url, wait_until, write)
 from stores import Redis, free_port
 
 SECRET = "s3cr3t-w0rd"
@@ -81,13 +81,18 @@ def a_password_in_the_environment_is_not_seen_in_proc_and_passed_on():
     program.end()
 
 
+def with_user(redis, password):
+    """The URL of a user of that server."""
+    redis.socket.sendall(f"ACL SETUSER user on >{password} ~* &* +@all\r\n".encode())
+    contains(redis.socket.recv(4096).decode(), "OK")
+    return f"redis://user:{password}@127.0.0.1:{redis.port}"
+
+
 def a_password_of_the_command_line_reaches_the_command_by_a_descriptor():
     """Of the environment it is passed on as it is."""
     redis = Redis()
     try:
-        redis.socket.sendall(f"ACL SETUSER user on >{SECRET} ~* &* +@all\r\n".encode())
-        contains(redis.socket.recv(4096).decode(), "OK")
-        secret = f"redis://user:{SECRET}@127.0.0.1:{redis.port}"
+        secret = with_user(redis, SECRET)
         program = run("lock", "m", "--", "sh", "-c", "echo $SIMBA_URL", env={"SIMBA_URL": secret})
         equal((program.code, read(program.out)), (0, secret + "\n"))
         write("c.yaml", f"simba: {{redis: {{url: '{secret}'}}}}\n")
@@ -103,8 +108,53 @@ def a_password_of_the_command_line_reaches_the_command_by_a_descriptor():
         redis.stop()
 
 
+def a_command_that_gives_up_its_rights_cannot_read_the_password():
+    """Nor can one that keeps them read it from the descriptor itself."""
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if os.getuid() != 0 or python is None:
+        raise Skipped("only root can become another user, who needs a Python that all may run")
+    redis = Redis()
+    try:
+        look = """if True:
+            import os
+            path = os.environ["SIMBA_CONFIG"]
+            os.fstat(int(path.rsplit("/", 1)[1]))
+            def attempt(read):
+                try:
+                    print(read())
+                except OSError as error:
+                    print(type(error).__name__, error.strerror)
+            attempt(lambda: os.pread(int(path.rsplit("/", 1)[1]), 1000, 0))
+            attempt(lambda: open(path).read())
+            """
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        for become, readable in (([], True), (other, False)):
+            program = run("-u", with_user(redis, SECRET), "lock", "m", "--", *become, python, "-c", look)
+            equal((program.code, program.said()), (0, ""))
+            by_descriptor, by_path = read(program.out).split("\n", 1)
+            equal(by_descriptor, "OSError Bad file descriptor")
+            equal(SECRET in by_path, readable)
+            true(readable or by_path.startswith("PermissionError"), by_path)
+    finally:
+        redis.stop()
+
+
+def a_password_of_stars_is_one():
+    redis = Redis()
+    try:
+        program = run("-u", with_user(redis, "***"), "--exact-id", "outer", "lock", "m", "--",
+                      "sh", "-c", "echo $SIMBA_URL $SIMBA_CONFIG; $0 status --json m", PROGRAM)
+        equal((program.code, program.said()), (0, ""))
+        true(read(program.out).startswith("/dev/fd/"), read(program.out))
+        contains(read(program.out), '"owner":"outer"')
+    finally:
+        redis.stop()
+
+
 if Redis.exists():
     case(a_password_of_the_command_line_reaches_the_command_by_a_descriptor)
+    case(a_command_that_gives_up_its_rights_cannot_read_the_password)
+    case(a_password_of_stars_is_one)
 
 
 def copy_with_tellers():
