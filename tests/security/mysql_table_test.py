@@ -46,6 +46,11 @@ def plant(*statements):
         sql(statement)
 
 
+def sent():
+    """The bytes that the server has sent to all clients."""
+    return int(sql("SHOW GLOBAL STATUS LIKE 'Bytes_sent'", "root").split()[-1])
+
+
 def victim(*command):
     return run("-u", f"mysql://victim@127.0.0.1:{server.port}/locks?ttl=2s&transition=2s", *command)
 
@@ -118,6 +123,35 @@ def a_view_in_the_place_of_the_table_of_properties_does_not_run_and_the_rest_wor
     contains(program.said(), "simba_property is not a BASE TABLE")
     true(not os.path.exists("ran"), "it ran without a record")
     expect_safe()
+
+
+PROPERTY = ("CREATE TABLE simba_property (mutex varchar(66) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, name varchar(32),"
+            " value {value} CHARACTER SET utf8mb4, written_at bigint NOT NULL, PRIMARY KEY (mutex, name)) ENGINE = {engine}")
+
+
+@case
+def a_table_of_properties_of_an_engine_without_transactions_is_refused():
+    for engine in ("MyISAM", "MEMORY", "Aria"):
+        plant(PROPERTY.format(value="varchar(512)", engine=engine))
+        equal(victim("lock", "-n", "m", "--", "true").code, OK)
+        program = victim("lock", "--once-per", "1h", "m", "--", "touch", "ran")
+        equal((engine, program.code), (engine, CONFIG))
+        contains(program.said(), "ALTER TABLE simba_property ENGINE = InnoDB")
+        true(not os.path.exists("ran"), "it ran without a record")
+    sql("ALTER TABLE simba_property ENGINE = InnoDB", "root")
+    equal(victim("lock", "--once-per", "1h", "m", "--", "true").code, OK)
+
+
+@case
+def a_value_of_many_megabytes_is_cut_by_the_server():
+    plant(PROPERTY.format(value="longtext", engine="InnoDB"))
+    sql("SET GLOBAL max_allowed_packet = 33554432", "root")
+    sql("INSERT INTO simba_property VALUES ('m', 'last-run', repeat('x', 16777216), 1)")
+    before = sent()
+    equal(victim("lock", "--once-per", "1h", "m", "--", "touch", "ran").code, OK)
+    true(os.path.exists("ran"), "nonsense counts as a run")
+    true(sent() - before < 1048576, "the server has sent the whole value")
+    os.remove("ran")
 
 
 @case

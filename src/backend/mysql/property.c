@@ -12,13 +12,14 @@
 #define NOW SB_MYSQL_NOW
 
 /* A view in its place would run what its creator has written with the user's rights. */
-static const char is_table[] = "SELECT table_type LIKE 'BASE TABLE' FROM information_schema.tables"
-                               " WHERE table_schema = database() AND table_name = 'simba_property'";
+static const char kind_of_table[] =
+    "SELECT table_type LIKE 'BASE TABLE', engine LIKE 'InnoDB' FROM information_schema.tables"
+    " WHERE table_schema = database() AND table_name = 'simba_property'";
 
-/* One row in any case, for the sake of the clock. */
+/* One row in any case, for the sake of the clock. A column may be longer than ours. */
 static const char read_property[] =
-    "SELECT p.value, p.written_at, " NOW " FROM (SELECT 1) one LEFT JOIN simba_property p"
-    " ON p.mutex = ? AND p.name = ?";
+    "SELECT left(p.value, 512), p.written_at, " NOW " FROM (SELECT 1) one"
+    " LEFT JOIN simba_property p ON p.mutex = ? AND p.name = ?";
 
 /* Where there is no table yet. */
 static const char read_clock[] = "SELECT '', 0, " NOW;
@@ -41,20 +42,28 @@ enum { COLUMN_VALUE, COLUMN_WRITTEN_AT, COLUMN_NOW, COLUMNS };
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* *ret_is_table is -1 where there is nothing of the name. */
-static int look_for_table(struct sb_mysql_connection *c, int *ret_is_table,
+enum kind { NOTHING, NO_TABLE, OTHER_ENGINE, TABLE };
+
+static enum kind read_kind(MYSQL_ROW row)
+{
+    if (row == NULL)
+        return NOTHING;
+    if (row[0] == NULL || strcmp(row[0], "1") != 0)
+        return NO_TABLE;
+    return row[1] != NULL && strcmp(row[1], "1") == 0 ? TABLE : OTHER_ENGINE;
+}
+
+static int look_for_table(struct sb_mysql_connection *c, enum kind *ret_kind,
                           struct sb_sql_failure *failure)
 {
     MYSQL_RES *result;
-    MYSQL_ROW row;
 
-    if (sb_mysql_call_query(c, is_table) != 0)
+    if (sb_mysql_call_query(c, kind_of_table) != 0)
         return sb_mysql_fail(c, false, failure);
     result = sb_mysql_call_store(c);
     if (result == NULL)
         return sb_mysql_fail(c, false, failure);
-    row = mysql_fetch_row(result);
-    *ret_is_table = row == NULL ? -1 : row[0] != NULL && strcmp(row[0], "1") == 0;
+    *ret_kind = mysql_num_fields(result) == 2 ? read_kind(mysql_fetch_row(result)) : NO_TABLE;
     mysql_free_result(result);
     return SIMBA_OK;
 }
@@ -77,25 +86,29 @@ static int create_table(struct sb_mysql_connection *c, struct sb_sql_failure *fa
 
 static int find_table(struct sb_mysql_connection *c, bool creates, struct sb_sql_failure *failure)
 {
-    int found = -1;
+    enum kind kind = NOTHING;
     int code;
 
     if (c->has_properties)
         return SIMBA_OK;
-    code = look_for_table(c, &found, failure);
-    if (code == SIMBA_OK && found < 0 && !creates)
+    code = look_for_table(c, &kind, failure);
+    if (code == SIMBA_OK && kind == NOTHING && !creates)
         return SIMBA_OK;
-    if (code == SIMBA_OK && found < 0) {
+    if (code == SIMBA_OK && kind == NOTHING) {
         code = create_table(c, failure);
         if (code == SIMBA_OK)
-            code = look_for_table(c, &found, failure);
+            code = look_for_table(c, &kind, failure);
     }
     if (code != SIMBA_OK)
         return code;
-    c->has_properties = found > 0;
+    c->has_properties = kind == TABLE;
     if (c->has_properties)
         return SIMBA_OK;
     failure->remedy = SB_SQL_GIVE_UP;
+    if (kind == OTHER_ENGINE)
+        return sb_error_set(&failure->error, SIMBA_ECONFIG,
+                            "MySQL: the table simba_property is not of the engine InnoDB, which "
+                            "keeps what was committed: ALTER TABLE simba_property ENGINE = InnoDB");
     return sb_error_set(&failure->error, SIMBA_EDENIED,
                         "MySQL: simba_property is not a BASE TABLE: what a view calls would run "
                         "with the user's rights");
