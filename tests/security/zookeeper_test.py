@@ -313,6 +313,84 @@ def a_latch_that_was_refused_is_never_used():
         leader.end()
 
 
+# ---- What is remembered -----------------------------------------------------------------------
+
+SET, FOLDERS = 5, ("/simba-property", "/simba-property/job")
+LAST = FOLDERS[1] + "/last-run"
+
+
+def once(store):
+    """Whether the command ran."""
+    program = run("-u", store, "lock", "--once-per", "1h", "-w", "2s", "job", "--", "touch", "ran")
+    ran = os.path.exists("ran")
+    if ran:
+        os.remove("ran")
+    return program, ran
+
+
+def expect_no_record(server, acl, *words):
+    program, ran = once(url(server, acl))
+    equal((words, program.code, ran), (words, DENIED, False))
+    for word in words:
+        contains(program.said(), word)
+
+
+@case
+def what_is_remembered_belongs_to_the_user():
+    """The twin: the job runs once, nothing is left but the record, and strangers can change nothing of it."""
+    for acl in ("creator", "creator-read"):
+        with Served() as server:
+            stranger, app = Client(server.port), Client(server.port, "app:secret")
+            for expected in (True, False, False):
+                program, ran = once(url(server, acl))
+                equal((acl, program.code, ran), (acl, 0, expected))
+            equal(app.children(FOLDERS[1]), ["last-run"])
+            for path in (LAST, *FOLDERS[::-1]):
+                true(stranger.delete(path) != 0, path)
+                body = buffer(path.encode()) + buffer(b"forged") + struct.pack(">i", -1)
+                true(stranger.send(1, SET, body)[0] != 0, path)
+
+
+@case
+def folders_of_properties_that_a_stranger_has_planted_are_refused():
+    for acl in ("creator", "creator-read"):
+        with Served() as server:
+            stranger, app = Client(server.port), Client(server.port, "app:secret")
+            stranger.create(FOLDERS[0], (ALL, ANYONE))
+            expect_no_record(server, acl, f"acl={acl}: the ACL of the node /simba-property lets world:anyone create")
+            equal(lock(url(server, acl)).code, 0)
+            app.set_rights(FOLDERS[0], (ALL, MYSELF))
+            app.set_rights(FOLDERS[1], (ALL, MYSELF), (REMOVE, ANYONE))
+            expect_no_record(server, acl, "/simba-property/job lets world:anyone create")
+            app.set_rights(FOLDERS[1], (ALL, MYSELF))
+            equal([once(url(server, acl))[1] for _ in range(2)], [True, False])
+
+
+@case
+def a_record_that_a_stranger_may_write_is_refused():
+    """Whichever way it came to be there: it is not believed, and not written."""
+    for allowed in (WRITE, ADMINISTER):
+        with Served() as server:
+            app = Client(server.port, "app:secret")
+            for path in FOLDERS:
+                app.create(path, (ALL, MYSELF))
+            app.create(LAST, (ALL, MYSELF), (allowed, ANYONE))
+            expect_no_record(server, "creator", "/last-run lets world:anyone write, delete or administer")
+            equal(app.children(FOLDERS[1]), ["last-run"])
+
+
+@case
+def folders_of_properties_of_a_stranger_alone_are_refused():
+    with Served() as server:
+        stranger = Client(server.port, "mallory:secret")
+        stranger.create(FOLDERS[0], (ALL, MYSELF), (READ, ANYONE))
+        stranger.create(FOLDERS[1], (ALL, MYSELF), (READ, ANYONE))
+        stranger.create(LAST, (ALL, MYSELF), (READ, ANYONE))
+        expect_no_record(server, "creator", "/simba-property/job does not let the user of the URL create nodes")
+
+
+# ---- Exchanged nodes --------------------------------------------------------------------------
+
 class Exchanging(Store):
     """All nodes belong to the user, but the latch may have been exchanged for one of a stranger's."""
 

@@ -201,7 +201,6 @@ static int add_master(struct sb_zk_call *call, const struct Id *id)
 
 static void on_masters(int code, struct ACL_vector *acl, struct Stat *stat, const void *data)
 {
-    int32_t rights = ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN;
     struct sb_zk_call *call = call_of(data);
     int32_t count = code == ZOK && acl != NULL ? acl->count : 0;
 
@@ -214,7 +213,7 @@ static void on_masters(int code, struct ACL_vector *acl, struct Stat *stat, cons
         code = call->names != NULL ? ZOK : ZSYSTEMERROR;
     }
     for (int32_t i = 0; code == ZOK && i < count; i++)
-        if ((acl->data[i].perms & rights) != 0)
+        if ((acl->data[i].perms & call->rights) != 0)
             code = add_master(call, &acl->data[i].id);
     end(call, code);
 }
@@ -357,12 +356,23 @@ void sb_zk_name_children(struct sb_zk_call *call, const char *path)
         check(call, zoo_awget_children(zk, path, NULL, NULL, on_names, call));
 }
 
-void sb_zk_name_masters(struct sb_zk_call *call, const char *path)
+static void name_holders(struct sb_zk_call *call, const char *path, int32_t rights)
 {
     zhandle_t *zk = begin(call);
 
+    call->rights = rights;
     if (zk != NULL)
         check(call, zoo_aget_acl(zk, path, on_masters, call));
+}
+
+void sb_zk_name_masters(struct sb_zk_call *call, const char *path)
+{
+    name_holders(call, path, ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN);
+}
+
+void sb_zk_name_writers(struct sb_zk_call *call, const char *path)
+{
+    name_holders(call, path, ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN | ZOO_PERM_WRITE);
 }
 
 void sb_zk_sync(struct sb_zk_call *call)

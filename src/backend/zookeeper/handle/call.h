@@ -25,6 +25,7 @@ struct sb_zk_call {
     unsigned number;             /* of the session */
     int64_t sent_ms;
     bool is_sync;
+    int32_t rights;                /* masters, writers: those that count */
     int code;                      /* ZOK, or what the library or the server said */
     struct Stat stat;              /* create, exists, get, set, masters */
     char text[SB_ZK_NODE_MAX + 1]; /* create: the node's name; get: the id in its data */
@@ -57,9 +58,10 @@ void sb_zk_rank_children(struct sb_zk_call *call, const char *path, bool watch);
 void sb_zk_name_children(struct sb_zk_call *call, const char *path);
 void sb_zk_free_names(char **names, size_t count);
 
-/* The identities that may create, delete or administer, as a list of names of the form
- * scheme:id. */
+/* The identities that may create, delete or administer, as a list of names of the form scheme:id;
+ * and those that may also write. */
 void sb_zk_name_masters(struct sb_zk_call *call, const char *path);
+void sb_zk_name_writers(struct sb_zk_call *call, const char *path);
 
 /* Ends when the leader of the ensemble has answered, and so has all that was called before; what is
  * read afterwards is at least as new. */

@@ -86,49 +86,6 @@ static void make_next(struct sb_zk_job *job)
 
 enum { BASE, MUTEX, OWN, COUNT };
 
-/* The name of an identity, for digest without the hash of its password. */
-static size_t shown_length(const char *name)
-{
-    const char *hash = strncmp(name, "digest:", 7) == 0 ? strrchr(name, ':') : NULL;
-
-    return hash != NULL ? (size_t)(hash - name) : strlen(name);
-}
-
-/* To a client that may not administer a node the server shows "x" in the place of each hash.
- * Anybody can log in with the name of another user and a password of their own. */
-static bool is_masked(const char *name)
-{
-    return strcmp(name + shown_length(name), ":x") == 0;
-}
-
-/* Whether one of the client's identities has the same name, hashes aside. */
-static bool is_namesake(const struct sb_zk_call *own, const char *name)
-{
-    size_t length = shown_length(name);
-
-    for (size_t i = 0; i < own->count; i++)
-        if (shown_length(own->names[i]) == length && strncmp(own->names[i], name, length) == 0)
-            return true;
-    return false;
-}
-
-/* An identity with such rights that is not known to be the client's user; NULL: there is none. */
-static const char *find_stranger(const struct sb_zk_job *job, const struct sb_zk_call *parent)
-{
-    const struct sb_zk_call *own = &job->calls[OWN];
-
-    for (size_t i = 0; i < parent->count; i++) {
-        const char *name = parent->names[i];
-        bool found = false;
-
-        for (size_t j = 0; j < own->count; j++)
-            found |= strcmp(own->names[j], name) == 0;
-        if (!found || is_masked(name))
-            return name;
-    }
-    return NULL;
-}
-
 /* The node must go, and even if the server does not let it go it never counts as a place in the
  * queue. */
 static void refuse_node(struct sb_zk_job *job, const struct simba_error *error)
@@ -140,22 +97,9 @@ static void refuse_node(struct sb_zk_job *job, const struct simba_error *error)
 
 static void refuse_rights(struct sb_zk_job *job, const char *path, const char *stranger)
 {
-    const char *option =
-        job->store->options.acl == SB_ZK_ACL_CREATOR ? "acl=creator" : "acl=creator-read";
-    int length = (int)shown_length(stranger);
     struct simba_error error;
 
-    if (is_masked(stranger) && is_namesake(&job->calls[OWN], stranger))
-        sb_error_set(&error, SIMBA_EDENIED,
-                     "%s: the ACL of the node %s lets %.*s create, delete or administer, and hides "
-                     "whether its password is that of the URL; give the user of the URL all rights "
-                     "(cdrwa), others none of these, or delete the node",
-                     option, path, length, stranger);
-    else
-        sb_error_set(&error, SIMBA_EDENIED,
-                     "%s: the ACL of the node %s lets %.*s create, delete or administer; give "
-                     "these rights to the user of the URL alone, or delete the node",
-                     option, path, length, stranger);
+    sb_zk_rights_refuse(&error, job->store, path, SB_ZK_MASTERS, &job->calls[OWN], stranger);
     refuse_node(job, &error);
 }
 
@@ -172,8 +116,8 @@ static void refuse_exchange(struct sb_zk_job *job)
 
 static void compare_rights(struct sb_zk_job *job)
 {
-    const char *in_mutex = find_stranger(job, &job->calls[MUTEX]);
-    const char *in_base = find_stranger(job, &job->calls[BASE]);
+    const char *in_mutex = sb_zk_rights_stranger(&job->calls[OWN], &job->calls[MUTEX]);
+    const char *in_base = sb_zk_rights_stranger(&job->calls[OWN], &job->calls[BASE]);
     char path[SB_ZK_PATH_SIZE];
 
     sb_zk_mutex_path(path, job->store->options.base, job->mutex->name);

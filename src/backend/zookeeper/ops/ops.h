@@ -21,9 +21,9 @@
  *     answered, and the job goes on without it: what it leaves on the store has to be known.
  *  6. End (job.c): the next job of the latch begins.
  *
- * Each file calls only those before it in this order: job.c, find.c, release.c, acquire.c,
- * request.c, list.c, property.c, events.c. What a lower file needs of a higher one is a function
- * pointer here or in the store.
+ * Each file calls only those before it in this order: rights.c, job.c, find.c, release.c,
+ * acquire.c, request.c, list.c, property.c, events.c. What a lower file needs of a higher one is a
+ * function pointer here or in the store.
  */
 #ifndef SB_ZK_OPS_H
 #define SB_ZK_OPS_H
@@ -74,6 +74,19 @@ struct sb_zk_job {
     struct sb_zk_ranks ranks;
     struct sb_zk_call calls[3];
 };
+
+/* ---- rights.c -------------------------------------------------------------------------------- */
+
+#define SB_ZK_MASTERS "create, delete or administer"
+#define SB_ZK_WRITERS "write, delete or administer"
+
+/* An identity of `node`, whose masters were named, that is not known to be the client's user, whose
+ * identities `own` has; NULL: there is none. */
+const char *sb_zk_rights_stranger(const struct sb_zk_call *own, const struct sb_zk_call *node);
+
+/* The error for such a one, with the rights that it may have. */
+void sb_zk_rights_refuse(struct simba_error *error, const simba_backend *store, const char *path,
+                         const char *rights, const struct sb_zk_call *own, const char *stranger);
 
 /* ---- job.c ----------------------------------------------------------------------------------- */
 

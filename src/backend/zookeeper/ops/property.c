@@ -2,8 +2,9 @@
  * property.c - GET_PROPERTY and SET_PROPERTY. A property is the data of a plain node; the folder of
  * a mutex's properties stands beside that of the latches, where no participant looks.
  *
- *     GET   write the folder: its time is now --> read the node
- *     SET   [read the owner] --> write the node; a folder or node that is missing is made
+ *     GET   [check rights] --> write the folder: its time is now --> read the node
+ *     SET   [read the owner] --> [check rights] --> write the node
+ *           a folder or node that is missing is made
  *
  * Only a write tells the servers' clock. It also makes the read that follows see all that was
  * written before. A client that may only read is told no time.
@@ -20,8 +21,14 @@
 
 #define ROUNDS_MAX 3 /* because another client creates or deletes nodes at the same time */
 
+/* What has rights: the witness, the folder of all properties, that of the mutex, the property. */
+enum { OWN, BASE, FOLDER, NODE, COUNT };
+
 struct property {
     struct sb_zk_call call; /* first */
+    struct sb_zk_call rights[COUNT];
+    unsigned under_way; /* of the rights */
+    bool checked;
     struct sb_zk_listing listing;
     simba_backend *store;
     bool writes;
@@ -30,6 +37,8 @@ struct property {
     char value[SIMBA_PROPERTY_VALUE_MAX + 1];
     char folder[SB_ZK_PATH_SIZE];
     char node[SB_ZK_PATH_SIZE];
+    char witness[SB_ZK_PATH_SIZE]; /* empty: there is none */
+    int64_t witness_czxid;
     size_t made; /* bytes of the folder's path that are there */
     unsigned rounds;
     struct simba_request reading; /* of the owner */
@@ -37,7 +46,17 @@ struct property {
     struct simba_error error;
 };
 
-static void finish(struct property *p)
+/* The call of the job, to be made by the caller. */
+static struct sb_zk_call *next_call(struct property *p, void (*done)(struct sb_zk_call *call))
+{
+    memset(&p->call, 0, sizeof p->call);
+    p->call.done = done;
+    p->call.session = &p->store->session;
+    p->call.value = p->found.value;
+    return &p->call;
+}
+
+static void answer(struct property *p)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
@@ -50,6 +69,19 @@ static void finish(struct property *p)
     sb_free(p);
 }
 
+static void on_witness_deleted(struct sb_zk_call *call)
+{
+    answer((struct property *)call); /* if it is still there it ends with the session */
+}
+
+static void finish(struct property *p)
+{
+    if (p->witness[0] != '\0' && p->store->session.up)
+        sb_zk_delete(next_call(p, on_witness_deleted), p->witness);
+    else
+        answer(p);
+}
+
 static void fail(struct property *p, int zk_code)
 {
     sb_zk_fail(&p->error, zk_code);
@@ -58,20 +90,15 @@ static void fail(struct property *p, int zk_code)
     finish(p);
 }
 
-/* The call of the job, to be made by the caller. */
-static struct sb_zk_call *next_call(struct property *p, void (*done)(struct sb_zk_call *call))
-{
-    memset(&p->call, 0, sizeof p->call);
-    p->call.done = done;
-    p->call.session = &p->store->session;
-    p->call.value = p->found.value;
-    return &p->call;
-}
-
 /* ---- The folder ------------------------------------------------------------------------------ */
 
 static void begin(struct property *p);
 static void create_node(struct property *p);
+
+static bool needs_check(const struct property *p)
+{
+    return p->store->options.acl != SB_ZK_ACL_OPEN && !p->checked;
+}
 
 static void make_next(struct property *p);
 
@@ -85,6 +112,8 @@ static void on_made(struct sb_zk_call *call)
         fail(p, call->code);
     } else if (!last) {
         make_next(p);
+    } else if (needs_check(p)) {
+        begin(p);
     } else {
         create_node(p);
     }
@@ -168,12 +197,135 @@ static void on_clock(struct sb_zk_call *call)
     }
 }
 
-static void begin(struct property *p)
+static void work(struct property *p)
 {
     if (p->writes)
         sb_zk_set_value(next_call(p, on_written), p->node, p->value);
     else
         sb_zk_set_value(next_call(p, on_clock), p->folder, "");
+}
+
+/* ---- Rights ----------------------------------------------------------------------------------
+ *
+ * With acl=creator nobody but the client's user may change what is remembered. Anybody may have
+ * made the folders before. A witness, an ephemeral node in the folder of the mutex, shows by its
+ * ACL who the client is, as a latch does for a contender (acquire.c). The ACLs are read in this
+ * order:
+ *
+ *     base      is good: from here on no stranger can delete the folder or change this ACL
+ *     folder    is good: the same for what is in it
+ *     property  is good, or missing: nobody else writes it
+ *     witness   is the one that this session created: it was there all the time
+ *
+ * Until it is deleted, after the work, both folders have children and cannot be exchanged. */
+
+static void refuse_rights(struct property *p, const char *base)
+{
+    const char *const paths[COUNT] = {[BASE] = base, [FOLDER] = p->folder, [NODE] = p->node};
+    const char *stranger = NULL;
+    int at = BASE;
+
+    while (at < COUNT &&
+           (stranger = sb_zk_rights_stranger(&p->rights[OWN], &p->rights[at])) == NULL)
+        at++;
+    if (stranger != NULL)
+        sb_zk_rights_refuse(&p->error, p->store, paths[at],
+                            at == NODE ? SB_ZK_WRITERS : SB_ZK_MASTERS, &p->rights[OWN], stranger);
+    else if (p->rights[OWN].stat.czxid != p->witness_czxid)
+        sb_error_set(&p->error, SIMBA_EDENIED,
+                     "another user has replaced a node in %s: delete that node in ZooKeeper",
+                     p->folder);
+}
+
+static void base_of(const struct property *p, char ret_path[SB_ZK_PATH_SIZE])
+{
+    sb_text_copy(ret_path, SB_ZK_PATH_SIZE, p->folder);
+    *strrchr(ret_path, '/') = '\0';
+}
+
+static void on_rights(struct sb_zk_call *call)
+{
+    struct property *p = call->user;
+    char base[SB_ZK_PATH_SIZE];
+    int code = ZOK;
+
+    if (--p->under_way > 0)
+        return;
+    for (size_t i = 0; i < COUNT && code == ZOK; i++)
+        if (i != NODE || p->rights[i].code != ZNONODE)
+            code = p->rights[i].code;
+    base_of(p, base);
+    if (code == ZOK)
+        refuse_rights(p, base);
+    for (size_t i = 0; i < COUNT; i++)
+        sb_zk_free_names(p->rights[i].names, p->rights[i].count);
+    p->checked = code == ZOK && p->error.code == SIMBA_OK;
+    if (code != ZOK)
+        fail(p, code);
+    else if (!p->checked)
+        finish(p);
+    else
+        work(p);
+}
+
+static struct sb_zk_call *rights_call(struct property *p, size_t index)
+{
+    struct sb_zk_call *call = &p->rights[index];
+
+    memset(call, 0, sizeof *call);
+    call->done = on_rights;
+    call->user = p;
+    call->session = &p->store->session;
+    return call;
+}
+
+static void on_witness(struct sb_zk_call *call)
+{
+    struct property *p = (struct property *)call;
+    char base[SB_ZK_PATH_SIZE];
+
+    if (call->code == ZNONODE && p->writes) {
+        make_folder(p);
+    } else if (call->code == ZNONODE) {
+        finish(p); /* nobody has written anything */
+    } else if (call->code == ZNOAUTH) {
+        sb_error_set_backend(&p->error, SIMBA_EDENIED, ZNOAUTH,
+                             "the ACL of the node %s does not let the user of the URL create nodes "
+                             "in it; give this user all rights (cdrwa), or delete the node",
+                             p->folder);
+        finish(p);
+    } else if (call->code != ZOK) {
+        fail(p, call->code); /* a witness that was made all the same ends with the session */
+    } else if (!sb_zk_property_path(p->witness, p->store->options.base, p->mutex, call->text)) {
+        fail(p, ZBADARGUMENTS);
+    } else {
+        p->witness_czxid = call->stat.czxid;
+        p->under_way = COUNT;
+        base_of(p, base);
+        sb_zk_name_masters(rights_call(p, BASE), base);
+        sb_zk_name_masters(rights_call(p, FOLDER), p->folder);
+        sb_zk_name_writers(rights_call(p, NODE), p->node);
+        sb_zk_name_masters(rights_call(p, OWN), p->witness);
+    }
+}
+
+/* No property has a capital in its name. */
+static void create_witness(struct property *p)
+{
+    char path[SB_ZK_PATH_SIZE];
+
+    if (sb_zk_property_path(path, p->store->options.base, p->mutex, "WITNESS-"))
+        sb_zk_create_latch(next_call(p, on_witness), path, "");
+    else
+        fail(p, ZBADARGUMENTS);
+}
+
+static void begin(struct property *p)
+{
+    if (needs_check(p))
+        create_witness(p);
+    else
+        work(p);
 }
 
 /* ---- The owner ------------------------------------------------------------------------------- */
