@@ -122,7 +122,7 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
         return code;
     sb_text_init(&text, sql, sizeof sql);
     sb_text_add(&text, create_table, schema_length(c), c->table);
-    sb_postgres_exchange_limit(&exchange);
+    sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
     sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code == SIMBA_EDENIED)
@@ -230,7 +230,7 @@ int sb_postgres_property(struct sb_sql_connection *connection,
         return code;
     count = !c->has_properties ? 0 : !writes ? 2 : property->id == NULL ? 3 : 4;
     write_text(c, property, text);
-    sb_postgres_exchange_limit(&exchange);
+    sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
     sb_postgres_exchange_send_values(
         &exchange, text, values, count, writes,
         (struct sb_postgres_shape){writes ? 0 : COLUMNS, SB_POSTGRES_ROW});

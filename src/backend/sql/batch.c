@@ -324,12 +324,12 @@ bool sb_sql_queue_add_blocked(struct sb_sql_queue *q, struct sb_sql_batch *batch
 
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_sql_job *job = &batch->jobs[i];
-        struct sb_sql_queue_entry entry = {job->request, job->deadline_ms, now_ms,
-                                           job->attempts + 1};
+        struct sb_sql_queue_entry entry = {job->request, job->deadline_ms, now_ms, job->attempts};
 
         if (job->state != SB_SQL_JOB_WAITING)
             continue;
-        entry.due_ms += blocked_ms(entry.attempts, job->joined ? 0 : took_ms);
+        if (!job->untried)
+            entry.due_ms += blocked_ms(++entry.attempts, job->joined ? 0 : took_ms);
         if (entry.due_ms > entry.deadline_ms)
             entry.due_ms = entry.deadline_ms;
         if (!sb_sql_queue_add(q, &entry))

@@ -32,6 +32,7 @@ struct sb_sql_job {
     bool found;              /* the mutex is on the store: item.record is set */
     bool changed;            /* the request had an effect that others may want to know of */
     bool blocked;            /* another client has locked the row: not in this run any more */
+    bool untried;            /* blocked only by the lock that another job has met before it */
     bool beaten;             /* an ACQUIRE that was found to be unable to win: item.record is set */
     int64_t locked_since_ms; /* such a one has met a lock; 0: it has not */
     bool joined;             /* it has entered the line in this run, and not tried again since */
@@ -133,8 +134,9 @@ void sb_sql_queue_clear(struct sb_sql_queue *queue);
 /* False when memory is short. */
 bool sb_sql_queue_add(struct sb_sql_queue *queue, const struct sb_sql_queue_entry *entry);
 
-/* Adds the jobs that still wait, because they met a lock. The last attempt took `took_ms`. False
- * when memory is short: those that are still waiting were not added. */
+/* Adds the jobs that still wait, because they met a lock; those that were not tried are due at
+ * once. The last attempt took `took_ms`. False when memory is short: those that are still waiting
+ * were not added. */
 bool sb_sql_queue_add_blocked(struct sb_sql_queue *queue, struct sb_sql_batch *batch,
                               int64_t took_ms);
 

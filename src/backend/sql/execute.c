@@ -221,10 +221,25 @@ static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     }
 }
 
+/* Whether another client has locked what only this job is about. On a store with one lock for all
+ * it stops the others as well. */
+static bool is_own_lock(const struct sb_sql_repository *r, const struct sb_sql_failure *failure)
+{
+    return failure->remedy == SB_SQL_RETRY && r->connection->driver->run_all != NULL;
+}
+
+static bool is_for_rows(enum simba_op op)
+{
+    return op == SIMBA_OP_READ || op == SIMBA_OP_ACQUIRE || op == SIMBA_OP_GUARD ||
+           op == SIMBA_OP_RELEASE;
+}
+
+/* Waits for one lock at most: the writes come behind it. */
 static int read_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
                     struct sb_sql_failure *failure)
 {
     bool any = false;
+    bool locked = false;
 
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_sql_job *job = &batch->jobs[i];
@@ -232,9 +247,14 @@ static int read_all(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 
         if (job->state != SB_SQL_JOB_WAITING)
             continue;
+        job->untried = job->blocked = locked && !is_for_rows(job->request->op);
+        if (job->blocked)
+            continue;
         code = read_first(batch, r, job, failure);
         if (code != SIMBA_OK && is_own_failure(failure)) {
             sb_sql_batch_refuse(batch, job, &failure->error);
+        } else if (code != SIMBA_OK && is_own_lock(r, failure)) {
+            job->blocked = locked = true;
         } else if (code != SIMBA_OK) {
             undo(batch, r);
             return code;

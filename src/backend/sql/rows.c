@@ -370,9 +370,8 @@ int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_sql_job *job = &batch->jobs[i];
 
-        if (job->state != SB_SQL_JOB_WAITING)
+        if (job->state != SB_SQL_JOB_WAITING || job->blocked)
             continue;
-        job->blocked = false;
         job->joined = comes_back(batch, r, job);
         job->part = job->joined || job->request->op == SIMBA_OP_READ ? SB_SQL_READ : SB_SQL_CHANGE;
     }
