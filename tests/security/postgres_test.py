@@ -349,6 +349,53 @@ def a_forged_reservation_without_an_end_is_none():
     equal(database.sql("SELECT count(*) FROM simba_waiter WHERE id = 'forged'").strip(), "0")
 
 
+class LockedWaiters:
+    """A session of mallory's, who may change simba_waiter and nothing else, and locks it."""
+
+    def __init__(self, database):
+        self.database = database
+
+    def __enter__(self):
+        self.database.sql("GRANT UPDATE, DELETE ON simba_waiter TO mallory")
+        self.process = subprocess.Popen(
+            [server.program("psql"), "-h", "127.0.0.1", "-p", str(server.port), "-U", "mallory", "-X", "-q", "-c",
+             "BEGIN; LOCK TABLE simba_waiter IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)", self.database.name],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user(server.user))
+        wait_until(lambda: self.is_locked(), "the table is locked")
+
+    def is_locked(self):
+        return self.database.sql("SELECT count(*) FROM pg_locks WHERE relation = 'simba_waiter'::regclass AND granted"
+                                 " AND mode = 'AccessExclusiveLock'") == "1\n"
+
+    def __exit__(self, *unused):
+        self.database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'mallory'")
+        self.process.wait(PATIENCE)
+
+
+@case
+def a_user_who_locks_the_table_of_waiters_takes_nothing_from_the_owner():
+    """Nobody acquires anything meanwhile; afterwards all goes on."""
+    database = Database()
+    equal(database.lock("-n").wait(), 0)
+    owner = database.lock(command="echo >owns; while [ ! -e go ]; do sleep 0.01; done")
+    wait_until(lambda: os.path.exists("owns"), "the owner has it")
+    with LockedWaiters(database):
+        version = int(database.sql("SELECT version FROM simba_mutex"))
+        rival = database.lock("-w", "60s", command="echo >rival")
+        wait_until(lambda: int(database.sql("SELECT version FROM simba_mutex")) > version + 3, "the owner renews")
+        true(not os.path.exists("rival"), "there are two owners")
+        for command in (["lock", "-n", "m", "--", "touch", "ran"], ["lock", "-n", "other", "--", "touch", "ran"],
+                        ["release", "--force", "m"]):
+            program = run("-u", database.url(), *command)
+            equal((command, program.code), (command, 69))
+            contains(program.said(), "locked by another client")
+        true(not os.path.exists("ran"), "a third one owns")
+    write("go", "")
+    equal(owner.wait(), 0)
+    equal(rival.wait(), 0)
+    equal(run("-u", database.url(), "lock", "-n", "other", "--", "true").code, 0)
+
+
 def expect_refusal(database):
     for arguments in (["lock", "-n", "m", "--", "true"], ["status"], ["init"], ["release", "--force", "m"]):
         program = run("-u", database.url(), *arguments)
