@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #define CHANNELS "return #redis.call('PUBSUB', 'CHANNELS')"
 
@@ -61,6 +62,8 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
 /* The first in line stands still: the second owns when the reservation is over, not a lease. */
 static void a_waiter_that_is_stopped_costs_a_reservation(void **state)
 {
+    siginfo_t info;
+
     (void)state;
     setenv("SIMBA_URL", server_url(&server, "?ttl=20s&transition=20s"), 1);
     struct process holder = holder_start();
@@ -70,6 +73,7 @@ static void a_waiter_that_is_stopped_costs_a_reservation(void **state)
     wait_until(server_number(&server, "ZCARD simba:{m}:contender") == 2);
     wait_until(server_number(&server, "EVAL %s 0", CHANNELS) == 2);
     kill(stopped.pid, SIGSTOP);
+    assert_int_equal(waitid(P_PID, (id_t)stopped.pid, &info, WSTOPPED), 0);
     kill(holder.pid, SIGTERM);
     wait_until(file_exists("second"));
     assert_false(file_exists("first"));
