@@ -11,7 +11,8 @@
 
 #define HAND_ON_MS 50 /* that a mutex is reserved which a poll has found */
 
-/* What the client's second connection waits for. */
+/* What the client's second connection waits for. Nothing waits for it here: anybody may take a lock
+ * of that name, and renewals come over this connection. */
 static void hold_lock(struct sb_mysql_connection *c)
 {
     char buffer[64 + SB_SQL_CLIENT_MAX];
@@ -22,7 +23,7 @@ static void hold_lock(struct sb_mysql_connection *c)
     if (c->holds_lock || atomic_load(&c->settings->sleeper) == SB_MYSQL_DEAF)
         return;
     sb_text_init(&text, buffer, sizeof buffer);
-    sb_text_add(&text, "SELECT GET_LOCK('%s" SB_MYSQL_HELD "', 1)", c->settings->client);
+    sb_text_add(&text, "SELECT GET_LOCK('%s" SB_MYSQL_HELD "', 0)", c->settings->client);
     if (sb_mysql_call_query(c, buffer) != 0 || (result = sb_mysql_call_store(c)) == NULL)
         return;
     row = mysql_num_fields(result) == 1 ? mysql_fetch_row(result) : NULL;
