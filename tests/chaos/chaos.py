@@ -78,7 +78,7 @@ def plans(options, names):
 def tell(number, outcome):
     plan = outcome.plan
     counts = ", ".join(f"{name} {value if isinstance(value, int) else round(value, 2)}"
-                       for name, value in outcome.counts.items())
+                       for name, value in outcome.counts.items() if not isinstance(value, list))
     print(f"{'not ok' if outcome.failed() else 'ok'} {number} - {plan.store} seed {plan.seed}"
           f" ({outcome.seconds:.0f} s: {counts})")
     if outcome.kept:

@@ -292,6 +292,19 @@ def changes(history):
         yield from ((one, other) for one, other in zip(terms, terms[1:]) if one.key() != other.key())
 
 
+def gaps_after_healing(history):
+    """For each fault that ends while no other is under way, and each mutex that nobody owns then: the seconds until it is
+    owned again."""
+    spans = fault_spans(history.events)
+    for _, _, _, healed in spans:
+        if any(begin < healed < end for _, _, begin, end in spans):
+            continue
+        for terms in history.terms_by_mutex().values():
+            if not any(term.begin <= healed < term.end for term in terms):
+                later = [term.begin for term in terms if term.begin > healed]
+                yield from [(later[0] - healed) / 1e9] if later else []
+
+
 def count(history):
     """What the table of a run tells."""
     passed_on = [one.how for one, _ in changes(history)]
@@ -308,6 +321,7 @@ def count(history):
         "excused overlaps": len(excused),
         "longest overlap": max([(one.end - one.begin) / 1e9 for one in excused], default=0.0),
         "slowest leader": max(waits, default=0.0),
+        "after healing": list(gaps_after_healing(history)),
     }
 
 

@@ -2,7 +2,7 @@
 """Shows the checker good and bad histories, written by hand: the good ones pass, each bad one breaks its rule."""
 import sys
 
-from checker import History, judge
+from checker import History, gaps_after_healing, judge
 from history import parse
 from timeline import draw
 
@@ -167,6 +167,10 @@ def cases():
     silent = {breach.rule for breach in judge(History(tell("0 started lead w0-1/c 0")))}
     yield "a run that shows nothing", None if silent == {"something shown"} else f"breaks {silent}"
     history = History(tell(GOOD + "300 fault drop 1.0 w0\n500 healed drop\n800 believe lead w2-1/c 7 850"))
+    gaps = list(gaps_after_healing(History(tell(
+        "0 believe lead w0-1/c 4 90\n50 fault drop 1.0 w0\n60 fault delay 1.0 w1\n100 healed drop\n"
+        "120 healed delay\n200 believe lead w1-1/c 5 300\n210 fault drop 1.0 w0\n220 healed drop"))))
+    yield "the time from the last healing to the next owner", None if gaps == [0.08] else f"is {gaps}"
     picture = draw(history, judge(history))
     missing = [word for word in ("drop of w0", "token 4", "one owner: ", "lead w1") if word not in picture]
     yield "the timeline shows terms, faults and breaches", f"without {missing}" if missing else None

@@ -1,5 +1,6 @@
 """The table of all runs of a call: a row for each store, and how often each fault struck."""
 import collections
+import statistics
 
 from faults import FAULTS
 
@@ -15,11 +16,14 @@ class Row:
         self.counts = collections.Counter()
         self.longest = 0.0
         self.slowest = 0.0
+        self.gaps = []  # from the healing of a fault to the next owner, in seconds
 
     def cells(self):
         return [str(self.runs), f"{self.seconds / 60:.1f}",
                 *(str(self.counts[name]) for name in COLUMNS),
-                f"{self.longest:.2f} s", f"{self.slowest:.1f} s", str(self.breaches)]
+                f"{self.longest:.2f} s", f"{self.slowest:.1f} s",
+                f"{1000 * statistics.median(self.gaps):.0f} ms ({len(self.gaps)})" if self.gaps else "-",
+                str(self.breaches)]
 
 
 class Table:
@@ -38,13 +42,15 @@ class Table:
         row.counts.update({name: outcome.counts.get(name, 0) for name in COLUMNS})
         row.longest = max(row.longest, outcome.counts.get("longest overlap", 0.0))
         row.slowest = max(row.slowest, outcome.counts.get("slowest leader", 0.0))
+        row.gaps += outcome.counts.get("after healing", [])
         self.faults.update(outcome.faults)
         self.reasons.update(outcome.skipped)
         self.possible |= FAULTS.keys() - outcome.skipped.keys()
         self.seeds.add(outcome.plan.seed)
 
     def lines(self):
-        heads = ["store", "runs", "minutes", *COLUMNS, "longest overlap", "slowest leader", "violations"]
+        heads = ["store", "runs", "minutes", *COLUMNS, "longest overlap", "slowest leader",
+                 "owned again after healing, p50 (cases)", "violations"]
         yield "| " + " | ".join(heads) + " |"
         yield "| --- " * len(heads) + "|"
         for store, row in self.rows.items():
