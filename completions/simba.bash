@@ -3,7 +3,7 @@
 # The package bash-completion loads it by itself. Without that package source it; the command of `simba lock` is
 # then completed as a command with files, not by the completion of its own.
 
-_simba_verbs='lock lead schedule status watch release init tck bench help'
+_simba_verbs='lock lead schedule acquire renew status watch top release handover prune migrate doctor init tck bench help'
 _simba_questions='cycle handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
@@ -17,15 +17,22 @@ _simba_options() {
             ;;
         lead)
             echo '-w --wait --restart --restart-delay --restart-delay-max --yield-after --health'
-            echo '--health-every -k --kill-after --stop-timeout --note --pass-notify'
+            echo '--health-every --priority --priority-after -k --kill-after --stop-timeout --note --pass-notify'
             ;;
         schedule)
             echo '--every --at --cron --timezone --missed --strategy --initial-delay -w --wait'
             echo '-k --kill-after --stop-timeout --hold-at-least --hold-at-most --note --pass-notify'
             ;;
-        status) echo '--held --json' ;;
+        acquire) echo '--for --keep -n --no-wait -w --wait -E --contended-code --note --json' ;;
+        renew) echo '--fence --for --json' ;;
+        status) echo '-a --all --held --json' ;;
         watch) echo '--json' ;;
-        release) echo '-f --force --json' ;;
+        top) echo '--interval --once -a --all' ;;
+        release) echo '--fence -f --force --json' ;;
+        handover) echo '--to -w --wait --anyway --json' ;;
+        prune) echo '--unused-for -n --dry-run --json' ;;
+        migrate) echo '-n --no-wait -w --wait --dry-run --json' ;;
+        doctor) echo '--read-only --json' ;;
         init) echo '--print' ;;
         tck) echo '--case --seconds --contenders --processes --list' ;;
         bench) echo '--count --rounds --mutexes --contenders --processes --window --json' ;;
@@ -36,11 +43,12 @@ _simba_options() {
 _simba_takes_value() {
     case $1 in
         -u | --url | -c | --config | --ttl | --transition | --id | --exact-id | --log-level | -w | --wait) ;;
-        --log-format) ;;
+        --log-format | --for | --keep | --fence | --interval) ;;
         -E | --contended-code | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
-        --yield-after | --health | --health-every) ;;
+        --yield-after | --health | --health-every | --priority | --priority-after | --to) ;;
         --every | --at | --cron | --timezone | --missed | --strategy | --initial-delay) ;;
+        --unused-for) ;;
         --case | --seconds | --contenders | --processes) ;;
         --count | --rounds | --mutexes | --window) ;;
         *) return 1 ;;
@@ -85,7 +93,7 @@ _simba_mutexes() {
             shift 2
             ;;
     esac
-    timeout 1 simba "$@" status --json 2>/dev/null | sed -n 's/.*{"mutex":"\([^"\\]*\)".*/\1/p'
+    timeout 1 simba "$@" status --json 2>/dev/null | sed -n 's/.*{"mutex":"\([^-"\\][^"\\]*\)".*/\1/p'
 }
 
 # Offers the names as the shell would have them typed: one word each, whatever is in them.
@@ -117,7 +125,7 @@ _simba_join() {
 }
 
 _simba() {
-    local verb='' operands=0 i last word
+    local verb='' operands=0 from='' i last word
     local -a store=() words places
 
     COMPREPLY=()
@@ -140,8 +148,10 @@ _simba() {
         elif [[ $before != -* ]]; then
             if [[ -z $verb ]]; then
                 verb=$before
-            elif ((++operands == 2)); then
+            elif ((++operands == 2)) && [[ $verb != migrate ]]; then
                 break
+            elif ((operands == 1)); then
+                from=$before
             fi
         fi
     done
@@ -159,7 +169,9 @@ _simba() {
         mapfile -t COMPREPLY < <(compgen -W "$_simba_questions" -- "$word")
     elif [[ -z $verb || $verb == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$_simba_verbs" -- "$word")
-    elif [[ $operands == 0 || $verb == status || $verb == watch ]]; then
+    elif [[ $verb == migrate ]]; then
+        ((operands < 2)) || _simba_offer_mutexes "$word" -u "$from"
+    elif [[ $operands == 0 || $verb == status || $verb == watch || $verb == prune ]]; then
         _simba_offer_mutexes "$word" "${store[@]}"
     elif [[ $verb == lock || $verb == lead || $verb == schedule ]]; then
         _simba_command "$last"

@@ -22,7 +22,7 @@ static void on_acquired(void *user, const struct simba_state *state)
     printf("leading as %s, token %" PRIu64 "\n", state->after.id, state->after.fence);
 }
 
-/* On a stop the mutex is given back when this has returned, not before. */
+/* On a stop the mutex is released when this has returned, not before. */
 static void on_released(void *user, const struct simba_state *state)
 {
     (void)user;

@@ -73,7 +73,7 @@ extern "C" {
 
 /* The version of all structs and functions of this header. It grows with each change of them. The
  * library refuses a backend that was built with another one. */
-#define SIMBA_BACKEND_ABI 3
+#define SIMBA_BACKEND_ABI 5
 
 struct uv_loop_s;
 
@@ -112,7 +112,18 @@ enum simba_op {
     /* Write `value` as the property of that name. With an `id`: only if the owner is `id`;
      * otherwise change nothing and answer SIMBA_ELOST. A repetition does no harm. Only with
      * `has_properties`. */
-    SIMBA_OP_SET_PROPERTY
+    SIMBA_OP_SET_PROPERTY,
+    /* If nobody owns and the revision of the record is `revision`: remove the record, the queue and
+     * the properties of the mutex. Otherwise change nothing and set `missed`. Should the mutex come
+     * back, duty 6 counts from its first term ever. Only with `can_forget`. */
+    SIMBA_OP_FORGET,
+    /* If nobody owns, or the owner is `id` (NULL: nobody): let each later term of the mutex have a
+     * larger revision than `revision`; create the record where it is missing. Otherwise change
+     * nothing and set `missed`. A repetition does no harm. Only with `can_forget`. */
+    SIMBA_OP_RAISE,
+    /* Return what the store's settings and the connection mean to leases of ttl_ms and
+     * transition_ms, change nothing. Only with `can_inspect`. */
+    SIMBA_OP_INSPECT
 };
 
 struct simba_request {
@@ -132,6 +143,8 @@ struct simba_request {
     int64_t reserve_ms;
     const char *property; /* GET_PROPERTY, SET_PROPERTY: its name */
     const char *value;    /* SET_PROPERTY */
+    /* GUARD: the lease lasts until its end also if the client is closed or dies before. */
+    bool outlives_client;
 };
 
 struct simba_reply {
@@ -150,16 +163,21 @@ struct simba_reply {
     const struct simba_error *error; /* the sentence for `code`; may be NULL */
     int64_t place;        /* in the wait queue, from 1, where ACQUIRE asked for it; 0: not known */
     bool revision_counts; /* each ACQUIRE and GUARD that changed the record added 1 (duty 11) */
-    bool missed; /* RELEASE: the record was not there as named; nothing was given back (duty 13) */
+    /* RELEASE: the record was not there as named; nothing was given back (duty 13). FORGET, RAISE:
+     * the same; nothing was changed. */
+    bool missed;
     /* ACQUIRE without an owner: > 0 where the mutex is reserved for another contender. That is a
-     * hint like a notice: who owns is decided by the record alone. */
+     * hint like a notice: the record alone decides who owns. */
     int64_t reserved_left_ms;
     const struct simba_property *property; /* GET_PROPERTY */
+    int64_t held_ms; /* READ: how long ago the owner's term began; -1: not known */
+    const struct simba_finding *findings; /* INSPECT */
+    size_t findings_count;
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0, NULL                 \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0, NULL, -1, NULL, 0    \
     }
 
 enum simba_notice {
@@ -272,7 +290,7 @@ struct simba_backend_ops {
     /* Whether what follows "scheme:" is the path of a file, where no "//" opens it. */
     bool path_is_file;
 
-    /* Whether the store knows who waits, and in which order. */
+    /* Whether the store keeps the waiters in order. */
     bool has_queue;
 
     /* May be NULL. Creates the descriptor of simba_client_life_fd; -1: none, with errno. Any
@@ -301,6 +319,12 @@ struct simba_backend_ops {
 
     /* Whether the store keeps properties of mutexes. Without, the library refuses them. */
     bool has_properties;
+
+    /* Whether it carries out FORGET and RAISE. Without, the library refuses them. */
+    bool can_forget;
+
+    /* Whether the backend answers INSPECT. Without, the library refuses it. */
+    bool can_inspect;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

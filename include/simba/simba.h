@@ -109,7 +109,7 @@ enum simba_error_group {
     X(EFORKED, -4, MISUSE, "the handle belongs to the parent process")                             \
     X(EUNSUPPORTED, -5, MISUSE, "the store cannot do this")                                        \
     X(EEXISTS, -6, MISUSE, "it exists already")                                                    \
-    X(ECONTENDED, -10, CONTENDED, "the mutex is owned by somebody else")                           \
+    X(ECONTENDED, -10, CONTENDED, "another contender owns the mutex")                              \
     X(ETIMEDOUT, -11, CONTENDED, "the time ran out")                                               \
     X(ENOTFOUND, -12, CONTENDED, "there is no such mutex on the store")                            \
     X(ECANCELED, -13, CONTENDED, "the wait was cancelled")                                         \
@@ -237,6 +237,10 @@ typedef void simba_lost_fn(void *user);
 /* The last callback of an object; see "Close" above. */
 typedef void simba_closed_fn(void *user);
 
+/* An owner is asked to hand over. `request` is valid until the callback returns. */
+struct simba_handover;
+typedef void simba_handover_fn(void *user, const struct simba_handover *request);
+
 struct simba_locker_options {
     size_t size;
     const char *mutex;          /* required */
@@ -254,11 +258,21 @@ struct simba_locker_options {
      * store that is a file, where that means a disk that fails. On a server it means a lost reply,
      * and the next attempt will tell. */
     bool fail_fast_unknown;
+
+    /* Somebody asks for the mutex while it is held: end the work soon and release it. The thread
+     * that works may ask simba_locker_handover_asked instead. See "Hand-over" below. NULL: this
+     * locker does not take part in hand-overs, and nothing is read for them. */
+    simba_handover_fn *on_handover;
+
+    /* True: simba_locker_detach will be called. The creation fails with SIMBA_EUNSUPPORTED on a
+     * store where a lease cannot outlive its client: on ZooKeeper the session is the lease. */
+    bool detachable;
 };
 
 #define SIMBA_LOCKER_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(struct simba_locker_options), NULL, NULL, NULL, NULL, NULL, false, false            \
+        sizeof(struct simba_locker_options), NULL, NULL, NULL, NULL, NULL, false, false, NULL,     \
+            false                                                                                  \
     }
 
 /* Creates a locker. The caller closes it with simba_locker_close. Does not use the store. */
@@ -292,6 +306,14 @@ SIMBA_API void simba_locker_cancel(simba_locker *locker);
  *   SIMBA_ESTATE  it was not acquired */
 SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *error);
 
+/* Leaves the mutex to the caller, who keeps mutex, id and token: the locker does not hold it any
+ * more, and nobody renews it. simba_client_renew gives it a lease of any length, simba_client_end
+ * releases it, in this process or another. Call the first at once: until then the lease is that of
+ * the locker, and on SQLite it ends with this client.
+ *   SIMBA_ELOST   the lease was lost before
+ *   SIMBA_ESTATE  it was not acquired, or the locker is not `detachable` */
+SIMBA_API int simba_locker_detach(simba_locker *locker, struct simba_error *error);
+
 /* Destroys a locker; releases first if needed. No thread may be in an acquire. */
 SIMBA_API void simba_locker_close(simba_locker *locker);
 
@@ -303,6 +325,8 @@ SIMBA_API int64_t simba_locker_place(const simba_locker *locker);  /* as for a c
 /* The same as for a contender. */
 SIMBA_API int64_t simba_locker_deadline_ms(const simba_locker *locker);
 SIMBA_API int64_t simba_locker_window_ms(const simba_locker *locker);
+SIMBA_API bool simba_locker_handover_asked(simba_locker *locker,
+                                           struct simba_handover *ret_request);
 
 /* Valid until the locker is closed. */
 SIMBA_API const char *simba_locker_id(const simba_locker *locker);
@@ -362,12 +386,23 @@ struct simba_contender_options {
     void *user;                 /* passed to all callbacks */
     int64_t ttl_ms;             /* SIMBA_UNSET: the client's */
     int64_t transition_ms;      /* SIMBA_UNSET: the client's */
+
+    /* Somebody asks this owner to hand the mutex over: end the work, stop the contender, and start
+     * it again a while later. See "Hand-over" below. NULL: this contender does not take part in
+     * hand-overs, and nothing is read for them. */
+    simba_handover_fn *on_handover;
+
+    /* From 0; see simba_contender_set_priority. When a contender with a priority above 0 has waited
+     * for priority_after_ms without a failure, it asks the owner to hand over to it. Owners that
+     * take part give way to a higher priority than their own. */
+    int priority;
+    int64_t priority_after_ms; /* SIMBA_UNSET: 30 s */
 };
 
 #define SIMBA_CONTENDER_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
-            SIMBA_UNSET, SIMBA_UNSET                                                               \
+            SIMBA_UNSET, SIMBA_UNSET, NULL, 0, SIMBA_UNSET                                         \
     }
 
 /* Creates a contender, which is INITIAL. The caller closes it with simba_contender_close. */
@@ -417,6 +452,17 @@ SIMBA_API int64_t simba_contender_deadline_ms(const simba_contender *contender);
  * shorter lease than was asked for, as sessions of ZooKeeper do. */
 SIMBA_API int64_t simba_contender_window_ms(const simba_contender *contender);
 
+/* Whether this owner is asked to hand over, by a request that has been heard. It stays true until
+ * the term ends. Where the mutex was to pass to another waiter than this one, it is true already
+ * when on_acquired begins. Without on_handover it is always false. `ret_request` may be NULL. */
+SIMBA_API bool simba_contender_handover_asked(simba_contender *contender,
+                                              struct simba_handover *ret_request);
+
+/* Changes the priority, from 0, of a contender with on_handover. For a host that is not well, say:
+ * with 0 it asks no owner to hand over. */
+SIMBA_API int simba_contender_set_priority(simba_contender *contender, int priority,
+                                           struct simba_error *error);
+
 /* Valid until the contender is closed. */
 SIMBA_API const char *simba_contender_id(const simba_contender *contender);
 SIMBA_API const char *simba_contender_mutex(const simba_contender *contender);
@@ -460,12 +506,16 @@ struct simba_scheduler_options {
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms; /* from an acquisition to the first run */
     int64_t period_ms;        /* required, more than 0 */
+
+    /* As of a contender. simba_scheduler_should_stop turns true at once, and no run begins any
+     * more; the callback follows the run under way, and stops the scheduler. */
+    simba_handover_fn *on_handover;
 };
 
 #define SIMBA_SCHEDULER_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(struct simba_scheduler_options), NULL, NULL, NULL, NULL, NULL, NULL,                \
-            SIMBA_FIXED_RATE, 0, 0                                                                 \
+            SIMBA_FIXED_RATE, 0, 0, NULL                                                           \
     }
 
 /* Creates a scheduler, which is INITIAL. The caller closes it with simba_scheduler_close. */
@@ -482,9 +532,10 @@ SIMBA_API int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_erro
 /* Destroys a scheduler; stops it first if needed. */
 SIMBA_API void simba_scheduler_close(simba_scheduler *scheduler);
 
-/* True: the run under way should end, because the lead was lost or a stop waits. Lock-free, like
- * the next two. During a run all three are about the term in which it began, on every thread: a run
- * that outlasts its stop is told to end also after a restart, and gets no token (0). */
+/* True: the run under way should end, because the lead was lost, a stop waits, or this leader is
+ * asked to hand over. Lock-free, like the next two. During a run all three are about the term in
+ * which it began, on every thread: a run that outlasts its stop is told to end also after a
+ * restart, and gets no token (0). */
 SIMBA_API bool simba_scheduler_should_stop(const simba_scheduler *scheduler);
 SIMBA_API bool simba_scheduler_is_leader(const simba_scheduler *scheduler);
 SIMBA_API uint64_t simba_scheduler_fence(const simba_scheduler *scheduler);
@@ -616,6 +667,7 @@ struct simba_mutex_status {
     char mutex[SIMBA_MUTEX_MAX + 1];
     struct simba_owner owner; /* an empty id: the mutex is free */
     int64_t waiters;          /* -1: the store does not know */
+    int64_t since_ms;         /* when the owner's term began, on simba_now_ms(); 0: not known */
 };
 
 /* Asks the store for its mutexes and their owners, in the order of the names. With `mutex` only for
@@ -647,13 +699,38 @@ SIMBA_API int simba_client_force_release(simba_client *client, const char *mutex
                                          int64_t timeout_ms, struct simba_owner *ret_owner,
                                          struct simba_error *error);
 
+/* ---- Terms without an object: leases that outlive their client ------------------------------- */
+
+/* Both take what names a term: the mutex, the id of its owner and its token. Where the store does
+ * not keep the token of a term (a table of the JVM library) the id alone tells terms apart, so use
+ * ids that do not repeat. A term that is gone is SIMBA_ELOST, with the present owner in the text,
+ * and nothing of another's term is touched. Waits at most `timeout_ms`. */
+
+/* Gives the term a lease of `lease_ms` from now on, which lasts until its end also if this client
+ * is closed or dies; nobody renews it. A longer lease that it has is not shortened.
+ * *ret_deadline_ms is when the owner must stop, one drift margin before the end. Not for a term
+ * that a contender or locker holds: on SQL servers that would take the renewal for a rival's.
+ *   SIMBA_EINVAL        `lease_ms` is not between the two limits below
+ *   SIMBA_EUNSUPPORTED  the store has no leases but sessions (ZooKeeper)
+ *   SIMBA_EUNKNOWN      the reply was lost; to renew again does no harm */
+#define SIMBA_LEASE_MIN_MS 100
+#define SIMBA_LEASE_MAX_MS INT64_C(31622400000) /* 366 days */
+SIMBA_API int simba_client_renew(simba_client *client, const char *mutex, const char *id,
+                                 uint64_t fence, int64_t lease_ms, int64_t timeout_ms,
+                                 int64_t *ret_deadline_ms, struct simba_error *error);
+
+/* Releases the term, and wakes the next waiter. A contender or locker that holds it notices at its
+ * next renewal. After a lost reply (SIMBA_EUNKNOWN) a second call may find the term gone. */
+SIMBA_API int simba_client_end(simba_client *client, const char *mutex, const char *id,
+                               uint64_t fence, int64_t timeout_ms, struct simba_error *error);
+
 /* ---- Properties: small facts kept with a mutex ----------------------------------------------- */
 
 #define SIMBA_PROPERTY_NAME_MAX 32   /* bytes: lower-case letters, digits, '.', '-' and '_' */
 #define SIMBA_PROPERTY_VALUE_MAX 512 /* bytes, without control characters */
 
 /* A short text that every participant may read and write. It stays on the store when the mutex is
- * released. It is a record or a hint: who owns is decided by the lease alone. */
+ * released. It is a record or a hint: the lease alone decides who owns. */
 struct simba_property {
     char value[SIMBA_PROPERTY_VALUE_MAX + 1]; /* empty: it was never written, or is void */
     int64_t written_ms; /* when it was written, since 1970 by the store's clock; 0: never */
@@ -677,6 +754,91 @@ SIMBA_API int simba_client_property_get(simba_client *client, const char *mutex,
 SIMBA_API int simba_client_property_set(simba_client *client, const char *mutex, const char *name,
                                         const char *value, const char *owner_id, int64_t timeout_ms,
                                         struct simba_error *error);
+
+/* ---- Inspection: whether the store is set up for leases -------------------------------------- */
+
+enum simba_severity { SIMBA_SEVERITY_OK, SIMBA_SEVERITY_WARNING, SIMBA_SEVERITY_PROBLEM };
+
+#define SIMBA_FINDING_SUBJECT_MAX 23 /* bytes */
+#define SIMBA_FINDING_TEXT_MAX 255
+#define SIMBA_FINDING_ADVICE_MAX 511
+
+/* One thing that was looked at. A problem can give a mutex two owners, or keeps it from having one;
+ * a warning is something that an operator should know. */
+struct simba_finding {
+    enum simba_severity severity;
+    char subject[SIMBA_FINDING_SUBJECT_MAX + 1]; /* "persistence" */
+    char text[SIMBA_FINDING_TEXT_MAX + 1];       /* what was seen */
+    char advice[SIMBA_FINDING_ADVICE_MAX + 1];   /* what to do; empty: nothing */
+};
+
+/* Looks at the settings of the store that leases rely on, and at the connection. Changes nothing.
+ * Waits at most `timeout_ms`. The caller frees *ret_list with simba_free.
+ *   SIMBA_EUNSUPPORTED  the store, one of the application, cannot be inspected */
+SIMBA_API int simba_client_inspect(simba_client *client, int64_t timeout_ms,
+                                   struct simba_finding **ret_list, size_t *ret_count,
+                                   struct simba_error *error);
+
+/* ---- Hand-over: asking an owner to finish ---------------------------------------------------- */
+
+/* A request that stands with a mutex, as its property "handover". Owners with on_handover look for
+ * it with each renewal, so they hear of it within a ttl. Nothing is taken by force: an owner that
+ * does not know of requests goes on. A request ends one term, and a contender obeys it once.
+ *
+ * A contender with on_handover that wins after a wait looks, too, before its on_acquired begins or
+ * its acquire returns. If the request names another waiter, simba_contender_handover_asked is true
+ * then: it should stop at once, and wait again a little later. So the mutex passes on until the
+ * waiter that was named has it. A locker that has waited for less than a ttl does not look. */
+struct simba_handover {
+    char owner[SIMBA_ID_MAX + 1]; /* whose term is to end; empty: there is no request */
+    uint64_t fence;               /* of that term; 0: the store has not told it */
+    char to[SIMBA_ID_MAX + 1];    /* the waiter that should be next; empty: the first in line */
+    char by[SIMBA_ID_MAX + 1];    /* who asks; may be a person */
+    int priority;                 /* only owners of a lower one obey; -1: all do */
+    int64_t asked_ms;             /* since 1970 by the store's clock; set by the store */
+    int64_t left_ms;              /* for how much longer it holds; not above a day */
+};
+
+#define SIMBA_HANDOVER_NONE                                                                        \
+    {                                                                                              \
+        {0}, 0, {0}, {0}, -1, 0, 0                                                                 \
+    }
+
+/* Asks the owner that the request names. Replaces a request that stands there. Fails as
+ * simba_client_property_set. */
+SIMBA_API int simba_client_handover_ask(simba_client *client, const char *mutex,
+                                        const struct simba_handover *request, int64_t timeout_ms,
+                                        struct simba_error *error);
+
+/* Reads the request that stands with a mutex, if any: one that is over is none. Fails as
+ * simba_client_property_get. */
+SIMBA_API int simba_client_handover_get(simba_client *client, const char *mutex, int64_t timeout_ms,
+                                        struct simba_handover *ret_request,
+                                        struct simba_error *error);
+
+/* ---- Tending a store ------------------------------------------------------------------------- */
+
+/* The owner of a mutex (an empty id: it is free), and its revision, which changes whenever the
+ * mutex is used; 0: the store has no record of it. Waits at most `timeout_ms`. */
+SIMBA_API int simba_client_revision(simba_client *client, const char *mutex, int64_t timeout_ms,
+                                    struct simba_owner *ret_owner, uint64_t *ret_revision,
+                                    struct simba_error *error);
+
+/* Removes the record, the waiters and the properties of a mutex that is free, if its revision is
+ * still that one. Its tokens do not go back when it is used again. *ret_done is false if it was
+ * used meanwhile, and on MySQL also if its tokens are ahead of the server's clock.
+ * SIMBA_EUNSUPPORTED: the store (ZooKeeper) removes it by itself. Waits at most `timeout_ms`. */
+SIMBA_API int simba_client_forget(simba_client *client, const char *mutex, uint64_t revision,
+                                  int64_t timeout_ms, bool *ret_done, struct simba_error *error);
+
+/* Lets each later term of the mutex have a larger token than `fence`, if the mutex is free or `id`
+ * (NULL: nobody) owns it; otherwise *ret_done is false. An owner that renews afterwards may lose
+ * its term: release the mutex. SIMBA_ECONFIG: the column of an SQL table does not hold such a
+ * number, and the error has the statement that widens it. SIMBA_EUNSUPPORTED: the tokens are the
+ * store's own (ZooKeeper). Waits at most `timeout_ms`. */
+SIMBA_API int simba_client_raise_fence(simba_client *client, const char *mutex, const char *id,
+                                       uint64_t fence, int64_t timeout_ms, bool *ret_done,
+                                       struct simba_error *error);
 
 /* The two parts of the lease that contenders of this client ask for. */
 SIMBA_API int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms,

@@ -130,7 +130,7 @@ template <typename Call> void check(Call call)
         throw error(code, details);
 }
 
-/* The same for one attempt at a mutex: somebody else may own. */
+/* The same for one attempt at a mutex: another contender may own. */
 template <typename Call> bool check_attempt(Call call)
 {
     struct ::simba_error details = {};
@@ -373,7 +373,7 @@ class client
         return ids;
     }
 
-    /* Returns from whom it was taken; an empty id: it was free. */
+    /* Returns the owner that lost it; an empty id: it was free. */
     owner force_release(const std::string &mutex,
                         milliseconds timeout = std::chrono::seconds(5)) const
     {
@@ -446,6 +446,10 @@ class client
 
 using state_callback = std::function<void(const state &)>;
 
+/* A request to hand over, as struct simba_handover of simba.h, and who hears of it. */
+using handover = struct ::simba_handover;
+using handover_callback = std::function<void(const handover &)>;
+
 struct contender_options {
     std::string mutex; /* required */
     std::string id;    /* empty: made by the client's id generator */
@@ -454,7 +458,10 @@ struct contender_options {
     state_callback on_notify;
     std::optional<milliseconds> ttl;
     std::optional<milliseconds> transition;
-    state_callback on_renewed; /* the store has renewed the lease */
+    state_callback on_renewed;     /* the store has renewed the lease */
+    handover_callback on_handover; /* this owner is asked to hand over: stop */
+    int priority = 0;
+    std::optional<milliseconds> priority_after;
 };
 
 namespace detail
@@ -468,7 +475,14 @@ struct contender_api {
         state_callback on_released;
         state_callback on_notify;
         state_callback on_renewed;
+        handover_callback on_handover;
     };
+
+    static void run_handover(void *user, const handover *request) noexcept
+    {
+        auto *self = static_cast<callbacks *>(user);
+        run_callback(*self, [&] { self->on_handover(*request); });
+    }
 
     /* One for each callback that simba.h knows; `Which` is where it leads. */
     template <state_callback callbacks::*Which>
@@ -509,7 +523,17 @@ class contender : public detail::service<detail::contender_api>
         plain.on_renewed = callbacks_->on_renewed ? api::run<&callbacks::on_renewed> : nullptr;
         plain.ttl_ms = detail::count_or_unset(options.ttl);
         plain.transition_ms = detail::count_or_unset(options.transition);
+        callbacks_->on_handover = std::move(options.on_handover);
+        plain.on_handover = callbacks_->on_handover ? api::run_handover : nullptr;
+        plain.priority = options.priority;
+        plain.priority_after_ms = detail::count_or_unset(options.priority_after);
         create(::simba_contender_create, plain);
+    }
+
+    /* Whether this owner is asked to hand over. */
+    bool handover_asked() const noexcept
+    {
+        return ::simba_contender_handover_asked(handle_, nullptr);
     }
 
     bool is_owner() const noexcept
@@ -638,7 +662,8 @@ struct scheduler_options {
     work_callback work; /* required; a run that throws has failed, and the schedule goes on */
     enum ::simba_schedule_strategy strategy = SIMBA_FIXED_RATE;
     milliseconds initial_delay{0};
-    milliseconds period{0}; /* required, more than 0 */
+    milliseconds period{0};        /* required, more than 0 */
+    handover_callback on_handover; /* this leader is asked to hand over: stop */
 };
 
 namespace detail
@@ -649,7 +674,14 @@ struct scheduler_api {
     struct callbacks : detail::callbacks {
         using detail::callbacks::callbacks;
         work_callback work;
+        handover_callback on_handover;
     };
+
+    static void run_handover(void *user, const handover *request) noexcept
+    {
+        auto *self = static_cast<callbacks *>(user);
+        run_callback(*self, [&] { self->on_handover(*request); });
+    }
 
     static int run(void *user, ::simba_scheduler *scheduler) noexcept
     {
@@ -689,6 +721,8 @@ class scheduler : public detail::service<detail::scheduler_api>
         plain.strategy = options.strategy;
         plain.initial_delay_ms = options.initial_delay.count();
         plain.period_ms = options.period.count();
+        callbacks_->on_handover = std::move(options.on_handover);
+        plain.on_handover = callbacks_->on_handover ? detail::scheduler_api::run_handover : nullptr;
         create(::simba_scheduler_create, plain);
     }
 
@@ -717,6 +751,7 @@ struct locker_options {
     std::function<void()> on_lost; /* the lease was lost while it was held: end the work */
     bool fail_fast = false;
     bool fail_fast_unknown = false;
+    handover_callback on_handover; /* somebody asks for the mutex: end the work and release it */
 };
 
 /* Acquire, work, release. It is TimedLockable: std::unique_lock<simba::locker> and std::lock_guard
@@ -730,10 +765,12 @@ class locker
         struct ::simba_locker_options plain = SIMBA_LOCKER_OPTIONS_INIT;
 
         callbacks_->on_lost = std::move(options.on_lost);
+        callbacks_->on_handover = std::move(options.on_handover);
         plain.mutex = options.mutex.c_str();
         plain.id = detail::text_or_null(options.id);
-        if (callbacks_->on_lost) {
-            plain.on_lost = run_lost;
+        plain.on_lost = callbacks_->on_lost ? run_lost : nullptr;
+        plain.on_handover = callbacks_->on_handover ? run_handover : nullptr;
+        if (has_callbacks()) {
             plain.on_closed = callbacks::run_closed;
             plain.user = callbacks_.get();
         }
@@ -742,7 +779,7 @@ class locker
         detail::check([&](struct ::simba_error *details) {
             return ::simba_locker_create(core_->handle, &plain, &handle_, details);
         });
-        if (callbacks_->on_lost)
+        if (has_callbacks())
             callbacks_->itself = callbacks_; /* until on_closed */
     }
 
@@ -787,7 +824,7 @@ class locker
         });
     }
 
-    /* False: somebody else owns. The store's failures are thrown, here and below. */
+    /* False: another contender owns. Failures of the store are thrown, here and below. */
     bool try_lock()
     {
         return detail::check_attempt([this](struct ::simba_error *details) {
@@ -874,6 +911,7 @@ class locker
     struct callbacks : detail::callbacks {
         using detail::callbacks::callbacks;
         std::function<void()> on_lost;
+        handover_callback on_handover;
     };
 
     static void run_lost(void *user) noexcept
@@ -881,6 +919,18 @@ class locker
         auto *self = static_cast<callbacks *>(user);
 
         detail::run_callback(*self, [&] { self->on_lost(); });
+    }
+
+    static void run_handover(void *user, const handover *request) noexcept
+    {
+        auto *self = static_cast<callbacks *>(user);
+
+        detail::run_callback(*self, [&] { self->on_handover(*request); });
+    }
+
+    bool has_callbacks() const noexcept
+    {
+        return callbacks_->on_lost || callbacks_->on_handover;
     }
 
     static locker_options with_names(std::string mutex, std::string id)

@@ -78,7 +78,7 @@ static int choose(const struct sb_config *config, struct sb_sections *all,
 
 /* ---- The URL --------------------------------------------------------------------------------- */
 
-/* What stands before the '?'. */
+/* The part before the '?'. */
 static void add_place(struct sb_text *out, const struct sb_section *section)
 {
     const char *text = section->url_entry->value;
@@ -268,7 +268,7 @@ static int translate(struct sb_config *config, const char *text, size_t size,
     return code;
 }
 
-/* A pipe or a descriptor has no folder to speak of. NULL: there is none. */
+/* The folder of the file; NULL for a pipe or a descriptor, which has none. */
 static const char *find_folder(const char *path, const struct file *file, char buffer[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');

@@ -139,21 +139,22 @@ int sb_config_check_type(const struct sb_config *config, const struct sb_config_
     case SIMBA_OPTION_RANGE:
         return sb_url_read_range(entry->value, ends)
                    ? SIMBA_OK
-                   : sb_config_fail_value(config, entry, error,
-                                          "this is no range of two durations like -200ms..1s");
+                   : sb_config_fail_value(
+                         config, entry, error,
+                         "this must be a range of two durations such as -200ms..1s");
     case SIMBA_OPTION_NUMBER:
         return sb_url_read_number(entry->value, &number)
                    ? SIMBA_OK
-                   : sb_config_fail_value(config, entry, error, "this is no number");
+                   : sb_config_fail_value(config, entry, error, "this must be a number");
     case SIMBA_OPTION_SWITCH:
         return sb_config_read_switch(entry->value, &on)
                    ? SIMBA_OK
-                   : sb_config_fail_value(config, entry, error, "this is neither true nor false");
+                   : sb_config_fail_value(config, entry, error, "this must be true or false");
     case SIMBA_OPTION_CHOICE:
         return sb_url_find_word(option->words, entry->value) >= 0
                    ? SIMBA_OK
-                   : sb_config_fail(config, entry->value_place, error, "%s: this is none of: %s",
-                                    entry->key, option->words);
+                   : sb_config_fail(config, entry->value_place, error,
+                                    "%s: this must be one of: %s", entry->key, option->words);
     case SIMBA_OPTION_TEXT:
     case SIMBA_OPTION_PATH:
         break;

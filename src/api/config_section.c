@@ -143,8 +143,8 @@ static int check_param(struct sb_section *section, const char *name, const char 
     sb_text_copy(copy, sizeof copy, value);
     entry.value = copy;
     if (option->type == SIMBA_OPTION_SWITCH && sb_url_find_word(option->words, value) < 0)
-        code = sb_config_fail(section->config, entry.value_place, error, "%s: this is none of: %s",
-                              entry.key, option->words);
+        code = sb_config_fail(section->config, entry.value_place, error,
+                              "%s: this must be one of: %s", entry.key, option->words);
     else
         code = check_value(section, &entry, option, name, error);
     explicit_bzero(copy, sizeof copy);
@@ -210,7 +210,7 @@ static int check_passwords(const struct sb_section *section, const struct sb_con
 
         if (other_name != NULL && is_same_password(name, other_name))
             return sb_config_fail(section->config, entry->key_place, error,
-                                  "%s: '%s' in line %zu says the password already", entry->key,
+                                  "%s: '%s' in line %zu gives the password already", entry->key,
                                   other->key, other->key_place.line);
     }
     return SIMBA_OK;
@@ -226,11 +226,12 @@ static int check_presence(const struct sb_section *section, const struct sb_conf
                               entry->key);
     if (entry->is_map)
         return sb_config_fail_value(section->config, entry, error,
-                                    "this is a map; it has one value");
+                                    "this must be one value, not a map");
     if (entry->value == NULL)
         return sb_config_fail_value(section->config, entry, error, "the value is missing");
     if (url_says(section, name))
-        return sb_config_fail_value(section->config, entry, error, "the url has this option, too");
+        return sb_config_fail_value(section->config, entry, error,
+                                    "the url has this option already: remove one of the two");
     return check_passwords(section, entry, name, error);
 }
 
@@ -286,7 +287,7 @@ static int read_enabled(struct sb_section *section, struct simba_error *error)
         section->enabled_entry = entry;
         if (entry->value == NULL || !sb_config_read_switch(entry->value, &section->enabled))
             return sb_config_fail_value(section->config, entry, error,
-                                        "this is neither true nor false");
+                                        "this must be true or false");
     }
     return SIMBA_OK;
 }

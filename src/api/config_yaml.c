@@ -171,8 +171,8 @@ static int add_value(struct reader *r, struct sb_config_entry *entry, const yaml
 
 static int read_map(struct reader *r, const char *path, size_t depth);
 
-/* Messages quote keys. What looks like none may be a secret: a user who may name the configuration
- * of another one can name any file that the other one may read. */
+/* Messages quote keys. Text that is not a key may be a secret: a user who chooses the configuration
+ * file of another user's process can choose any file that this process may read. */
 static int read_key(struct reader *r, const yaml_event_t *event, struct sb_config_entry *entry)
 {
     const char *text;
@@ -208,7 +208,8 @@ static int read_value(struct reader *r, struct sb_config_entry *entry, size_t de
             code = read_map(r, entry->key, depth + 1);
         break;
     case YAML_SEQUENCE_START_EVENT:
-        code = sb_config_fail_value(r->config, entry, r->error, "this is a list; it has one value");
+        code =
+            sb_config_fail_value(r->config, entry, r->error, "this must be one value, not a list");
         break;
     default:
         code = sb_config_fail_value(r->config, entry, r->error,

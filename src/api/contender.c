@@ -2,18 +2,21 @@
  * contender.c - the public contender and the public observer: services with the application's
  * callbacks.
  */
-#include "api/client.h"
+#include "api/handover.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
 
 #define DEFAULT_POLL_MS 1000
+#define DEFAULT_PRIORITY_AFTER_MS 30000
+#define PRIORITY_AFTER_MIN_MS 100
 
 /* Both live as long as their service, and so while a callback runs. */
 struct simba_contender {
     simba_client *client;
     struct sb_service *service;
+    struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
 };
 
 struct simba_observer {
@@ -22,6 +25,60 @@ struct simba_observer {
 };
 
 /* ---- Contender ------------------------------------------------------------------------------- */
+
+static void on_gone(void *object)
+{
+    simba_contender *contender = object;
+
+    sb_handover_watch_free(contender->watch);
+    sb_free(contender);
+}
+
+static void on_step(void *object, struct sb_service *service, const struct sb_event *event,
+                    const struct sb_step *step)
+{
+    sb_handover_watch_step(((simba_contender *)object)->watch, service, event, step);
+}
+
+static void before_acquired(void *object)
+{
+    sb_handover_watch_await(((simba_contender *)object)->watch);
+}
+
+static int check_priority(int priority, struct simba_error *error)
+{
+    if (priority >= 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL, "the priority is %d; it must be 0 or more", priority);
+}
+
+/* Without on_handover a contender pays nothing for hand-overs. */
+static int take_part(simba_contender *contender, const struct simba_contender_options *options,
+                     struct sb_service_config *config, struct simba_error *error)
+{
+    int64_t after_ms = options->priority_after_ms != SIMBA_UNSET ? options->priority_after_ms
+                                                                 : DEFAULT_PRIORITY_AFTER_MS;
+    struct sb_handover_config watch = {.engine = contender->client->engine,
+                                       .on_handover = options->on_handover,
+                                       .user = options->user,
+                                       .priority = options->priority,
+                                       .after_ms = after_ms};
+    int code = check_priority(options->priority, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (after_ms < PRIORITY_AFTER_MIN_MS)
+        return sb_error_set(error, SIMBA_EINVAL, "priority_after_ms is %lld; it must be %d or more",
+                            (long long)after_ms, PRIORITY_AFTER_MIN_MS);
+    if (options->on_handover == NULL && options->priority > 0)
+        return sb_error_set(error, SIMBA_EINVAL, "a contender with a priority needs on_handover");
+    code = sb_handover_watch_create(&watch, &contender->watch, error);
+    if (contender->watch != NULL) {
+        config->calls.hook = on_step;
+        config->calls.before_acquired = before_acquired;
+    }
+    return code;
+}
 
 int simba_contender_create(simba_client *client, const struct simba_contender_options *given,
                            simba_contender **ret_contender, struct simba_error *error)
@@ -40,9 +97,10 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     code = sb_options_read(&form, given, &options, error);
     if (code != SIMBA_OK)
         return code;
-    contender = sb_alloc(sizeof *contender);
+    contender = sb_alloc_zero(sizeof *contender);
     if (contender == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    contender->client = client;
     config.mutex = options.mutex;
     config.id = options.id;
     config.ttl_ms = options.ttl_ms;
@@ -54,14 +112,15 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     config.calls.user = options.user;
     config.calls.on_closed = options.on_closed;
     config.calls.closed_user = options.user;
-    config.calls.gone = sb_free;
+    config.calls.gone = on_gone;
     config.calls.object = contender;
-    code = sb_client_contender(client, &config, &contender->service, error);
+    code = take_part(contender, &options, &config, error);
+    if (code == SIMBA_OK)
+        code = sb_client_contender(client, &config, &contender->service, error);
     if (code != SIMBA_OK) {
-        sb_free(contender);
+        on_gone(contender);
         return code;
     }
-    contender->client = client;
     *ret_contender = contender;
     return SIMBA_OK;
 }
@@ -121,6 +180,26 @@ int64_t simba_contender_deadline_ms(const simba_contender *contender)
 int64_t simba_contender_window_ms(const simba_contender *contender)
 {
     return sb_service_window_ms(contender->service);
+}
+
+bool simba_contender_handover_asked(simba_contender *contender, struct simba_handover *ret_request)
+{
+    return sb_handover_watch_asked(contender->watch, contender->service, ret_request);
+}
+
+int simba_contender_set_priority(simba_contender *contender, int priority,
+                                 struct simba_error *error)
+{
+    int code;
+
+    if (contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_set_priority needs a contender");
+    code = check_priority(priority, error);
+    if (code == SIMBA_OK && contender->watch == NULL)
+        code = sb_error_set(error, SIMBA_ESTATE, "a contender with a priority needs on_handover");
+    if (code == SIMBA_OK)
+        sb_handover_watch_set_priority(contender->watch, priority);
+    return code;
 }
 
 const char *simba_contender_id(const simba_contender *contender)

@@ -5,7 +5,7 @@
  * the hook, on the loop thread; nothing is decided there but whether the waiting thread should
  * wake.
  */
-#include "api/client.h"
+#include "api/handover.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -40,10 +40,12 @@ struct simba_locker {
     int code;
     struct simba_owner last_owner; /* another that owned at the end of the last contest */
     _Atomic bool cancelled; /* the acquire under way, or the next one; set with the lock held */
-    bool fail_fast;         /* this and the next three never change */
+    bool fail_fast;         /* this and the next four never change */
     bool fail_fast_unknown;
+    bool detachable;
     simba_lost_fn *on_lost;
     void *user;
+    struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
     struct sb_call lost_call;
     bool lost_queued;  /* the call is on the strand and has not begun */
     bool lost_running; /* on_lost has begun and has not returned */
@@ -58,8 +60,8 @@ static void settle(simba_locker *locker, int code)
     pthread_cond_signal(&locker->changed);
 }
 
-/* Neither credentials nor a configuration become right by waiting. A store that could not be opened
- * so far is another matter: its user or its database may not be there yet. */
+/* Waiting does not repair wrong credentials or a wrong configuration. It may help for a store that
+ * was never open: its user or its database may be created later. */
 static bool is_hopeless(const simba_locker *locker, int code)
 {
     enum simba_error_group group = simba_error_group(code);
@@ -68,8 +70,8 @@ static bool is_hopeless(const simba_locker *locker, int code)
            sb_engine_is_store_open(locker->client->engine);
 }
 
-/* One attempt is over also when nobody owns and it still was not won: somebody released meanwhile,
- * or the record cannot be won at all. */
+/* An attempt is also over if nobody owns and it was still not won: the owner released meanwhile, or
+ * the record cannot be won at all. */
 static void on_reply(simba_locker *locker, const struct sb_event *event)
 {
     bool failed = event->answer == SB_ANSWER_FAILED || event->answer == SB_ANSWER_UNKNOWN;
@@ -166,21 +168,23 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
 
     SB_CHECK(sb_loop_is_current(sb_engine_loop(locker->client->engine)),
              "a step is told on the loop thread");
+    if (locker->watch != NULL)
+        sb_handover_watch_step(locker->watch, service, event, step);
     pthread_mutex_lock(&locker->lock);
     lost = take_in(locker, event, step);
     tell = lost && locker->on_lost != NULL && !locker->lost_queued;
     locker->lost_queued |= tell;
     pthread_mutex_unlock(&locker->lock);
     if (lost)
-        sb_service_stop_soon(service); /* nobody works under it: it must not be won back */
+        sb_service_stop_soon(service); /* no work is under way: the lease must not be won back */
     if (tell)
         sb_service_call(service, &locker->lost_call);
 }
 
 /* ---- Acquire --------------------------------------------------------------------------------- */
 
-/* A win counts only while it is believed: after a pause the lease may be over before anybody said
- * so. Where there is none, a cancel counts. */
+/* A win counts only while it is believed: after a pause the lease may have ended unnoticed. Without
+ * a win, a cancel counts. */
 static bool is_settled(void *argument)
 {
     simba_locker *locker = argument;
@@ -258,8 +262,8 @@ static void set_phase(simba_locker *locker, enum phase phase)
     pthread_mutex_unlock(&locker->lock);
 }
 
-/* Tells why a wait came to nothing: who owns, or what the store said, or that it said nothing at
- * all. */
+/* Says why the wait failed: another contender owns, or what the store said, or that it did not
+ * answer. */
 static int explain(simba_locker *locker, int code, int64_t timeout_ms, struct simba_error *error)
 {
     const char *mutex = sb_service_mutex(locker->service);
@@ -310,8 +314,8 @@ static int start(simba_locker *locker, int64_t until_ms, struct simba_error *err
     return sb_service_begin_start(locker->service, error);
 }
 
-/* Also gives back a win that comes in this moment. A store that hangs is not waited for: what is
- * left on it is cleaned up when it answers, or runs out. */
+/* Also releases a win that comes at this moment. Does not wait for a store that hangs: what is left
+ * there is released when it answers, or expires. */
 static void give_up(simba_locker *locker)
 {
     sb_service_stop_soon(locker->service);
@@ -334,6 +338,8 @@ static int acquire(simba_locker *locker, int64_t timeout_ms, bool once, struct s
         return code;
     }
     code = wait_settled(locker, until_ms);
+    if (code == SIMBA_OK && locker->watch != NULL)
+        sb_handover_watch_await(locker->watch);
     if (code == SIMBA_OK)
         return SIMBA_OK;
     code = explain(locker, code, timeout_ms, error);
@@ -378,16 +384,16 @@ void simba_locker_cancel(simba_locker *locker)
 
 /* ---- Release --------------------------------------------------------------------------------- */
 
-int simba_locker_release(simba_locker *locker, struct simba_error *error)
+/* Ends the contest, by a release or by leaving the lease on the store. */
+static int end_term(simba_locker *locker, const char *verb,
+                    int (*end)(struct sb_service *service, struct simba_error *error),
+                    struct simba_error *error)
 {
-    struct sb_service *service;
+    struct sb_service *service = locker->service;
+    int code = SIMBA_OK;
     bool held;
     bool lost;
-    int code = check_handle(locker, "simba_locker_release", error);
 
-    if (code != SIMBA_OK)
-        return code;
-    service = locker->service;
     sb_service_hold(service); /* on_lost may close the locker meanwhile */
     pthread_mutex_lock(&locker->lock);
     held = locker->phase == HELD;
@@ -398,10 +404,10 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
     if (held && lost) {
         sb_service_stop_soon(service);
     } else if (held) {
-        code = sb_service_stop(service, error);
+        code = end(service, error);
         lost = code == SIMBA_ESTATE; /* lost in this moment: the hook has stopped it */
     } else {
-        code = sb_error_set(error, SIMBA_ESTATE, "cannot release '%s': it was not acquired",
+        code = sb_error_set(error, SIMBA_ESTATE, "cannot %s '%s': it was not acquired", verb,
                             sb_service_mutex(service));
     }
     if (held) {
@@ -409,10 +415,30 @@ int simba_locker_release(simba_locker *locker, struct simba_error *error)
         set_phase(locker, IDLE);
     }
     if (held && lost)
-        code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the release",
-                            sb_service_mutex(service));
+        code = sb_error_set(error, SIMBA_ELOST, "the lease of '%s' was lost before the %s",
+                            sb_service_mutex(service), verb);
     sb_service_drop(service);
     return code;
+}
+
+int simba_locker_release(simba_locker *locker, struct simba_error *error)
+{
+    int code = check_handle(locker, "simba_locker_release", error);
+
+    return code == SIMBA_OK ? end_term(locker, "release", sb_service_stop, error) : code;
+}
+
+int simba_locker_detach(simba_locker *locker, struct simba_error *error)
+{
+    int code = check_handle(locker, "simba_locker_detach", error);
+
+    if (code != SIMBA_OK)
+        return code;
+    if (!locker->detachable)
+        return sb_error_set(error, SIMBA_ESTATE,
+                            "cannot detach '%s': its locker was not created detachable",
+                            sb_service_mutex(locker->service));
+    return end_term(locker, "detach", sb_service_leave, error);
 }
 
 /* ---- Questions ------------------------------------------------------------------------------- */
@@ -440,6 +466,11 @@ int64_t simba_locker_deadline_ms(const simba_locker *locker)
 int64_t simba_locker_window_ms(const simba_locker *locker)
 {
     return sb_service_window_ms(locker->service);
+}
+
+bool simba_locker_handover_asked(simba_locker *locker, struct simba_handover *ret_request)
+{
+    return sb_handover_watch_asked(locker->watch, locker->service, ret_request);
 }
 
 const char *simba_locker_id(const simba_locker *locker)
@@ -473,6 +504,7 @@ static void on_gone(void *object)
 {
     simba_locker *locker = object;
 
+    sb_handover_watch_free(locker->watch);
     pthread_cond_destroy(&locker->changed);
     pthread_mutex_destroy(&locker->lock);
     sb_free(locker);
@@ -486,6 +518,7 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
                                                 sizeof(struct simba_locker_options)};
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct sb_service_config config = {.ttl_ms = SIMBA_UNSET, .transition_ms = SIMBA_UNSET};
+    struct sb_handover_config handover = {0};
     simba_locker *locker;
     int code;
 
@@ -493,6 +526,10 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_locker_create needs a client and ret_locker");
     code = sb_options_read(&form, given, &options, error);
+    if (code == SIMBA_OK && options.detachable && sb_engine_has_sessions(client->engine))
+        code = sb_error_set(error, SIMBA_EUNSUPPORTED,
+                            "on this store a session is the lease, and it ends with its client: a "
+                            "mutex cannot be held without a process");
     if (code != SIMBA_OK)
         return code;
     locker = sb_alloc_zero(sizeof *locker);
@@ -501,11 +538,16 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
     locker->client = client;
     locker->fail_fast = options.fail_fast;
     locker->fail_fast_unknown = options.fail_fast_unknown;
+    locker->detachable = options.detachable;
     locker->on_lost = options.on_lost;
     locker->user = options.user;
     pthread_mutex_init(&locker->lock, NULL);
     sb_wait_init_cond(&locker->changed);
     locker->lost_call.run = run_lost;
+    handover.engine = client->engine;
+    handover.on_handover = options.on_handover;
+    handover.user = options.user;
+    handover.look_after_ms = sb_engine_timing(client->engine)->ttl_ms;
     config.mutex = options.mutex;
     config.id = options.id;
     config.calls.on_closed = options.on_closed;
@@ -514,7 +556,9 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
     config.calls.user = locker;
     config.calls.gone = on_gone;
     config.calls.object = locker;
-    code = sb_client_contender(client, &config, &locker->service, error);
+    code = sb_handover_watch_create(&handover, &locker->watch, error);
+    if (code == SIMBA_OK)
+        code = sb_client_contender(client, &config, &locker->service, error);
     if (code != SIMBA_OK) {
         on_gone(locker);
         return code;

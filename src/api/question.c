@@ -32,6 +32,7 @@ struct question {
 static void free_question(struct question *q)
 {
     sb_free(q->answer.list);
+    sb_free(q->answer.findings);
     sb_free(q);
 }
 
@@ -44,11 +45,17 @@ static int copy_one(struct question *q, const struct simba_reply *reply)
         return SIMBA_ENOMEM;
     sb_text_copy(one->mutex, sizeof one->mutex, q->mutex);
     one->waiters = reply->waiters;
-    if (reply->owner != NULL && reply->owner[0] != '\0' && reply->transition_left_ms >= 0)
-        one->owner = sb_owner_in_time_left(reply->owner, simba_now_ms(), reply->ttl_left_ms,
+    if (reply->owner != NULL && reply->owner[0] != '\0' && reply->transition_left_ms >= 0) {
+        int64_t now_ms = simba_now_ms();
+
+        one->owner = sb_owner_in_time_left(reply->owner, now_ms, reply->ttl_left_ms,
                                            reply->transition_left_ms,
                                            sb_engine_timing(q->engine)->ttl_ms, reply->fence);
-    q->answer = (struct sb_question_answer){.list = one, .count = 1, .revision = reply->revision};
+        if (reply->held_ms >= 0)
+            one->since_ms = sb_max(1, sb_later(now_ms, -reply->held_ms));
+    }
+    q->answer = (struct sb_question_answer){
+        .list = one, .count = 1, .revision = reply->revision, .missed = reply->missed};
     return SIMBA_OK;
 }
 
@@ -72,6 +79,20 @@ static int copy_property(struct question *q, const struct simba_reply *reply)
     return SIMBA_OK;
 }
 
+static int copy_findings(struct question *q, const struct simba_reply *reply)
+{
+    size_t size = reply->findings_count * sizeof *reply->findings;
+    struct simba_finding *findings = sb_alloc(size > 0 ? size : 1);
+
+    if (findings == NULL)
+        return SIMBA_ENOMEM;
+    if (size > 0)
+        memcpy(findings, reply->findings, size);
+    q->answer =
+        (struct sb_question_answer){.findings = findings, .findings_count = reply->findings_count};
+    return SIMBA_OK;
+}
+
 static int copy_answer(struct question *q, const struct simba_reply *reply)
 {
     switch (q->base.wire.op) {
@@ -81,6 +102,8 @@ static int copy_answer(struct question *q, const struct simba_reply *reply)
     case SIMBA_OP_GET_PROPERTY:
     case SIMBA_OP_SET_PROPERTY:
         return copy_property(q, reply);
+    case SIMBA_OP_INSPECT:
+        return copy_findings(q, reply);
     default:
         return copy_one(q, reply);
     }
@@ -182,6 +205,7 @@ int sb_question_ask(simba_client *client, const struct simba_request *wire,
     if (code == SIMBA_OK) {
         *ret_answer = q->answer;
         q->answer.list = NULL;
+        q->answer.findings = NULL;
     } else if (error != NULL) {
         *error = q->error;
     }

@@ -6,7 +6,7 @@
  * ours has ended. While it leads the strand has a thread of its own, so that work delays no other
  * callbacks. The timer belongs to the loop: the loop decides when to run, the strand runs.
  */
-#include "api/client.h"
+#include "api/handover.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -30,6 +30,7 @@ struct simba_scheduler {
     struct sb_loop *loop; /* the engine's */
     simba_work_fn *work;
     void *user;
+    struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
     int64_t period_ms;
@@ -103,7 +104,8 @@ static void on_due(struct sb_timer *timer)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, timer, timer);
 
-    if (!s->leading || !sb_service_is_owner(s->service))
+    if (!s->leading || !sb_service_is_owner(s->service) ||
+        sb_handover_watch_asked(s->watch, s->service, NULL))
         return; /* the next on_acquired plans anew */
     if (!s->running && !ensure_thread(s)) {
         sb_loop_arm(s->loop, timer, simba_now_ms() + s->retry_ms); /* for the same run */
@@ -150,8 +152,8 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
 {
     simba_scheduler *s = user;
 
-    (void)service;
-    (void)event;
+    if (s->watch != NULL)
+        sb_handover_watch_step(s->watch, service, event, step);
     if (step->released || step->stopped)
         atomic_fetch_add(&s->term, 1);
     if (step->stopped)
@@ -208,6 +210,11 @@ static void run_work(struct sb_call *call)
     post(s, &s->ended_task);
 }
 
+static void before_acquired(void *object)
+{
+    sb_handover_watch_await(((simba_scheduler *)object)->watch);
+}
+
 static void on_acquired(void *user, const struct simba_state *state)
 {
     simba_scheduler *s = user;
@@ -242,7 +249,8 @@ bool simba_scheduler_is_leader(const simba_scheduler *scheduler)
 
 bool simba_scheduler_should_stop(const simba_scheduler *scheduler)
 {
-    return !simba_scheduler_is_leader(scheduler);
+    return !simba_scheduler_is_leader(scheduler) ||
+           sb_handover_watch_asked(scheduler->watch, scheduler->service, NULL);
 }
 
 uint64_t simba_scheduler_fence(const simba_scheduler *scheduler)
@@ -348,6 +356,14 @@ static void name_worker(simba_scheduler *s, const char *name)
         s->worker[--length] = '\0';
 }
 
+static void on_gone(void *object)
+{
+    simba_scheduler *s = object;
+
+    sb_handover_watch_free(s->watch);
+    sb_free(s);
+}
+
 static simba_scheduler *allocate(simba_client *client,
                                  const struct simba_scheduler_options *options)
 {
@@ -377,6 +393,7 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
 {
     struct simba_scheduler_options options;
     struct sb_service_config config = {0};
+    struct sb_handover_config handover = {0};
     simba_scheduler *s;
     int code;
 
@@ -399,11 +416,18 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     config.calls.closed_user = options.user;
     config.calls.hook = on_step;
     config.calls.user = s;
-    config.calls.gone = sb_free;
+    config.calls.gone = on_gone;
     config.calls.object = s;
-    code = sb_client_contender(client, &config, &s->service, error);
+    handover.engine = client->engine;
+    handover.on_handover = options.on_handover;
+    handover.user = options.user;
+    code = sb_handover_watch_create(&handover, &s->watch, error);
+    if (s->watch != NULL)
+        config.calls.before_acquired = before_acquired;
+    if (code == SIMBA_OK)
+        code = sb_client_contender(client, &config, &s->service, error);
     if (code != SIMBA_OK) {
-        sb_free(s);
+        on_gone(s);
         return code;
     }
     name_worker(s, options.worker != NULL ? options.worker : options.mutex);

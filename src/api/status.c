@@ -1,5 +1,6 @@
 /*
- * status.c - questions to the store: owners, waiters, and the forced release of a mutex.
+ * status.c - questions to the store: owners, waiters, its settings; and the forced release of
+ * a mutex.
  */
 #include "api/question.h"
 
@@ -72,6 +73,32 @@ int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_
     return SIMBA_OK;
 }
 
+/* ---- Inspection ------------------------------------------------------------------------------ */
+
+int simba_client_inspect(simba_client *client, int64_t timeout_ms, struct simba_finding **ret_list,
+                         size_t *ret_count, struct simba_error *error)
+{
+    struct simba_request wire = {.op = SIMBA_OP_INSPECT, .timeout_ms = timeout_ms};
+    struct sb_question_answer answer;
+    int code;
+
+    if (client == NULL || ret_list == NULL || ret_count == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_inspect needs a client, ret_list and ret_count");
+    code = sb_question_check(client, NULL, timeout_ms, error);
+    if (code == SIMBA_OK && !sb_engine_can_inspect(client->engine))
+        code = sb_error_set(error, SIMBA_EUNSUPPORTED, "this store cannot be inspected");
+    wire.ttl_ms = sb_engine_timing(client->engine)->ttl_ms;
+    wire.transition_ms = sb_engine_timing(client->engine)->transition_ms;
+    if (code == SIMBA_OK)
+        code = sb_question_ask(client, &wire, &answer, error);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_list = answer.findings;
+    *ret_count = answer.findings_count;
+    return SIMBA_OK;
+}
+
 /* ---- Forced release -------------------------------------------------------------------------- */
 
 /*
@@ -121,7 +148,7 @@ static bool is_same_term(const struct simba_owner *one, const struct simba_owner
     return one->fence == other->fence || one->fence == 0 || other->fence == 0;
 }
 
-/* One attempt. The answer tells who owns after the release; but a store that knows only its own
+/* One attempt. The answer names the owner after the release; but a store that knows only its own
  * contenders may say that nobody does, so the store is read once more. */
 static int take_once(struct target *t, const struct simba_owner *owner, bool *ret_taken,
                      struct simba_error *error)
@@ -137,14 +164,15 @@ static int take_once(struct target *t, const struct simba_owner *owner, bool *re
     if (code != SIMBA_OK)
         return code;
     if (strcmp(t->owner.id, owner->id) == 0 && t->revision == tried)
-        return sb_error_set(error, SIMBA_EUNSUPPORTED,
-                            "the store lets nobody but the owner release '%s'", t->mutex);
+        return sb_error_set(error, SIMBA_EUNSUPPORTED, "the store lets only the owner release '%s'",
+                            t->mutex);
     if (!taken && t->owner.id[0] == '\0')
         return sb_error_set(error, SIMBA_ECONTENDED,
-                            "the owner of '%s' let go by itself; nothing was taken", t->mutex);
+                            "the owner of '%s' has released it meanwhile; nothing was taken",
+                            t->mutex);
     if (!taken && !is_same_term(&t->owner, owner))
         return sb_error_set(error, SIMBA_ECONTENDED,
-                            "'%s' is owned by %s by now, from whom nothing was taken", t->mutex,
+                            "the owner of '%s' is now %s; nothing was taken: try again", t->mutex,
                             t->owner.id);
     *ret_taken = taken;
     return SIMBA_OK;
@@ -176,8 +204,9 @@ int simba_client_force_release(simba_client *client, const char *mutex, int64_t 
             return code;
     }
     if (!taken)
-        return sb_error_set(error, SIMBA_ECONTENDED, "%s renewed '%s' whenever it was being taken",
-                            owner.id, mutex);
+        return sb_error_set(error, SIMBA_ECONTENDED,
+                            "cannot take '%s': %s renewed it during each attempt; try again", mutex,
+                            owner.id);
     *ret_owner = owner;
     return SIMBA_OK;
 }

@@ -177,10 +177,10 @@ int sb_module_path(const char *kind, const char *file, char path[PATH_MAX],
     return code;
 }
 
-/* Without a lock: whatever a library does when it is loaded must not meet one of ours. Two that
- * load the same file at a time are given the same object. By the path that was checked, not by a
- * descriptor: the module finds its libraries beside that path. Only users who are trusted can put
- * another file there. */
+/* Without a lock, because a library may do anything while it is loaded. Two threads that load the
+ * same file at a time get the same object. By the path that was checked, not by a descriptor: the
+ * module finds its libraries beside that path. Only users who are trusted can put another file
+ * there. */
 static int open_file(const char *file, const char *symbol, char path[PATH_MAX],
                      const void **ret_object, struct simba_error *error)
 {
@@ -213,12 +213,11 @@ static int check_library(const struct sb_module_library *found, struct simba_err
 
     if (found->abi != own.abi || found->dialect != own.dialect || found->driver != own.driver)
         return sb_error_set(error, SIMBA_ECONFIG,
-                            "belongs to another build; a process that was started before an update "
-                            "has to be started again");
+                            "belongs to another build; if Simba was updated, restart this process");
     if (found->open != own.open)
-        return sb_error_set(error, SIMBA_ECONFIG,
-                            "has found another copy of the library, which this process has loaded, "
-                            "too");
+        return sb_error_set(
+            error, SIMBA_ECONFIG,
+            "uses another copy of the library, which this process has loaded as well");
     return SIMBA_OK;
 }
 
@@ -259,7 +258,7 @@ int sb_module_open(const char *file, const char *symbol, const void **ret_object
     return sb_error_set(error, SIMBA_EUNSUPPORTED, "the library does not load %s", file);
 }
 
-/* All of them are there from the beginning. */
+/* All backends are linked in. */
 static int load(struct entry *entry, struct simba_error *error)
 {
     return sb_error_set(error, SIMBA_EUNSUPPORTED, "the library does not load '%s'", entry->name);

@@ -1,6 +1,5 @@
 /*
- * module.h - a backend as the library comes by it: linked in, or loaded when its first client is
- * opened.
+ * module.h - how the library gets a backend: linked in, or loaded when its first client is opened.
  *
  * Each store has a client library, and those have libraries of their own; a program that uses one
  * store should not pay for the start of all. So the shared library, and the program, have memory

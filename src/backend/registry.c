@@ -87,7 +87,7 @@ static int check_name(const char *name, struct simba_error *error)
                         name, SIMBA_BACKEND_NAME_MAX);
 }
 
-/* What all names have in common that a key does not tell apart. */
+/* Names that a configuration key cannot tell apart become equal. */
 static void fold_name(const char *name, char folded[SIMBA_BACKEND_NAME_MAX + 1])
 {
     size_t length = 0;

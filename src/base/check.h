@@ -1,9 +1,9 @@
 /*
  * check.h - rules that hold whatever happens outside: SB_CHECK ends the process when one is broken.
  *
- * In every build, releases too. A lock whose own state is wrong cannot protect anything, and a
- * process that ends gives its leases up by itself. So a rule is about this library alone: nothing
- * that a store, the application or the system says may break one.
+ * In every build, releases too. A lock whose own state is wrong cannot protect anything, and the
+ * leases of a process that ended expire by themselves. So a rule is about this library alone:
+ * nothing that a store, the application or the system says may break one.
  */
 #ifndef SB_BASE_CHECK_H
 #define SB_BASE_CHECK_H

@@ -1,7 +1,7 @@
 /*
  * error.c - error codes, their texts and groups, the struct that callers pass, and the log.
  *
- * Owns the map from code to text. Knows nothing of who fails or why.
+ * Owns the map from code to text. Must not know callers.
  */
 #include "base/error.h"
 

@@ -1,8 +1,8 @@
 /*
  * id.c - the rules for names of mutexes and contenders, and the makers of contender ids.
  *
- * Owns what tells a contender from all others: an address, a counter, six random characters. All of
- * it is right after a fork as well: nothing here holds a lock that a child could inherit locked.
+ * Owns the parts of an id that make it unique: an address, a counter, six random characters. They
+ * are right in a forked child, too: no lock here could be inherited locked.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -59,7 +59,8 @@ int simba_id_validate(const char *id, struct simba_error *error)
 
     if (code == SIMBA_OK && strstr(id, "@@") != NULL)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the contender id '%s' holds '@@', which delimits messages", id);
+                            "the contender id '%s' contains '@@', which is reserved for messages",
+                            id);
     return code;
 }
 
@@ -159,9 +160,8 @@ static uint64_t next_counter(void)
 #define SUFFIX_LENGTH 6                  /* characters, behind a '~' */
 #define SUFFIX_COUNT INT64_C(2176782336) /* 36^6 */
 
-/* Drawn anew for each id, and kept nowhere. Whatever a process remembers, its copies remember too:
- * a child of fork() or of a plain clone(), the first process of another pid namespace, a snapshot
- * that is restored twice. */
+/* Drawn anew for each id and never stored. A copy of the process (fork(), a plain clone(), a new
+ * pid namespace, a snapshot that is restored twice) would share whatever is stored. */
 static void add_suffix(struct sb_text *text)
 {
     char suffix[SUFFIX_LENGTH + 1];

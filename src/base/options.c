@@ -16,8 +16,8 @@ int sb_options_read(const struct sb_options_form *form, const void *given, void 
     size_t size = given != NULL ? *(const size_t *)given : 0;
 
     if (given == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "the options are missing; begin with %s",
-                            form->init_name);
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "the options are missing; initialise them with %s", form->init_name);
     if (size < form->least)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "a size of %zu bytes is too small for the options, which need %zu; "

@@ -68,7 +68,7 @@ static int read_whole(int fd, const char *path, char buffer[SB_SECRET_MAX + 2],
     return SIMBA_OK;
 }
 
-/* A shell expands it, nobody else does. */
+/* Only a shell expands it. */
 static int check_home(const char *path, struct simba_error *error)
 {
     if (strncmp(path, "~/", 2) != 0)
@@ -79,7 +79,7 @@ static int check_home(const char *path, struct simba_error *error)
 
 /* The first line counts: an editor ends it. An empty one is a secret that was not filled in, and
  * the server would call it a wrong password. */
-int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
+static int read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
                               struct simba_error *error)
 {
     char name[PATH_MAX];
@@ -156,7 +156,8 @@ bool sb_url_is_password_file(const char *name)
 static int fail_twice(const struct param *param, struct simba_error *error)
 {
     return sb_error_set(error, SIMBA_ECONFIG,
-                        "the URL's parameter '%.60s' and another part of it name the same thing",
+                        "the URL's parameter '%.60s' repeats what another part of the URL gives: "
+                        "remove one of the two",
                         param->name);
 }
 
@@ -230,7 +231,7 @@ static int put_secret(simba_url *url, struct param *source, size_t stem, const c
 static int read_secret(const char *name, const char *value, char secret[SB_SECRET_MAX + 2],
                        struct simba_error *error)
 {
-    return sb_url_is_password_file(name) ? sb_url_read_password_file(value, secret, error)
+    return sb_url_is_password_file(name) ? read_password_file(value, secret, error)
                                          : read_environment(value, secret, error);
 }
 
@@ -277,7 +278,7 @@ bool sb_url_has_password(const simba_url *url)
     return url->password != NULL;
 }
 
-/* A pipe gives its bytes once only, so it is left to who opens the store. */
+/* A pipe gives its bytes only once, so the opener of the store reads it. */
 bool sb_url_can_be_read_twice(const char *path)
 {
     struct stat status;
@@ -411,9 +412,9 @@ int sb_secret_now(const struct sb_secret *secret, char buffer[SB_SECRET_MAX + 2]
     if (secret->path == NULL)
         return SIMBA_OK;
     if (!sb_url_can_be_read_twice(secret->path))
-        return sb_error_set(error, SIMBA_ECONFIG, "the password file %s is no file any more",
+        return sb_error_set(error, SIMBA_ECONFIG, "the password file %s is not a file any more",
                             secret->path);
-    code = sb_url_read_password_file(secret->path, buffer, error);
+    code = read_password_file(secret->path, buffer, error);
     if (code == SIMBA_OK)
         *ret_text = buffer;
     return code;

@@ -24,10 +24,10 @@ int sb_secret_take(struct sb_secret *secret, simba_url *url, const char *name,
                    struct simba_error *error) SB_SHARED("secret_take");
 
 /* The password as it stands in its file now; *ret_text is NULL where there is none, and else valid
- * as long as the secret and the buffer are. The caller clears the buffer afterwards. Where the file
- * cannot be read any more (its process may have given up the right to) *ret_text is the password as
- * it was first read, and the code and the error tell why: a caller goes on with it, and tells the
- * error when the server refuses the password. */
+ * as long as the secret and the buffer are. The caller clears the buffer afterwards. If the file
+ * can no longer be read (the process may have dropped the right), *ret_text is the password as it
+ * was first read, and the code and the error say why. The caller goes on with that password, and
+ * reports the error if the server refuses it. */
 int sb_secret_now(const struct sb_secret *secret, char buffer[SB_SECRET_MAX + 2],
                   const char **ret_text, struct simba_error *error) SB_SHARED("secret_now");
 

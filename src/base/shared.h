@@ -1,8 +1,8 @@
 /*
  * shared.h - the names inside the library that its modules and its program use.
  *
- * The shared library hides all other names of its own. These few it exports under another name:
- * with "sb_free" an application's own string builder would be mixed up with the library's memory.
+ * The shared library hides its other internal names. It exports these few under another name,
+ * because an application may have functions such as "sb_free" of its own.
  */
 #ifndef SB_BASE_SHARED_H
 #define SB_BASE_SHARED_H

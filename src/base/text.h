@@ -28,13 +28,13 @@ void sb_text_add(struct sb_text *text, const char *format, ...) SB_SHARED("text_
 /* Copies `source` into `target` of `size` bytes; returns whether it fitted whole. */
 bool sb_text_copy(char *target, size_t size, const char *source) SB_SHARED("text_copy");
 
-/* The same for bytes from outside, cut where they do not fit: control characters become '?', and so
- * does nothing at all. */
+/* The same for bytes from outside, cut where they do not fit: control characters become '?', and an
+ * empty text becomes "?". */
 void sb_text_printable(char *target, size_t size, const char *bytes, size_t length)
     SB_SHARED("text_printable");
 
-/* Copies a sentence; one that does not fit loses its middle: what it is about opens it, and the
- * reason ends it. There is room for eight bytes at least. */
+/* Copies a sentence. If it does not fit, its middle is cut out: the subject stands at its beginning
+ * and the reason at its end. `size` is at least 8. */
 void sb_text_fit(char *target, size_t size, const char *source) SB_SHARED("text_fit");
 
 /* ---- UTF-8 ----------------------------------------------------------------------------------- */

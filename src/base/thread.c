@@ -24,8 +24,8 @@ struct beginning {
     void *argument;
 };
 
-/* It gives itself its name: to name another thread takes a file of /proc, as long as to start
- * one. */
+/* A thread names itself: naming another thread goes through a file in /proc, which takes as long as
+ * starting a thread. */
 static void *begin(void *told)
 {
     struct beginning beginning = *(struct beginning *)told;

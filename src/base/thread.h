@@ -68,7 +68,7 @@ int sb_descriptors_check(int count) SB_SHARED("descriptors_check");
 /* Arms the detection; call it before the first sb_fork_count. */
 void sb_fork_watch(void);
 
-/* How often this process's line has been copied since then, by fork(), _Fork() or clone(). A
+/* How many copies (fork(), _Fork(), clone()) lie between the process that armed it and this one. A
  * different number than at a handle's creation means that the handle belongs to an ancestor. */
 unsigned sb_fork_count(void);
 

@@ -37,7 +37,7 @@ int64_t simba_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Without the file there are no such namespaces, or nobody can tell. */
+/* Without the file there are no such namespaces, or they cannot be read. */
 int64_t sb_clock_offset_ms(void)
 {
     FILE *file = fopen("/proc/self/timens_offsets", "re");

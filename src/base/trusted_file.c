@@ -73,9 +73,8 @@ static int add_to_path(struct sb_path_walk *walk, const char *name)
 
 /* ---- The way --------------------------------------------------------------------------------- */
 
-/* By the system call: getcwd of the C library also makes up a path for a folder that lies in
- * another mount namespace, where the same path leads elsewhere. The kernel begins that with no
- * slash. */
+/* Uses the system call. For a folder in another mount namespace, getcwd of the C library makes up a
+ * path that leads elsewhere here; the kernel returns one without a leading slash. */
 static int find_here(char ret_path[PATH_MAX])
 {
     if (syscall(SYS_getcwd, ret_path, (size_t)PATH_MAX) < 0)
@@ -342,7 +341,7 @@ static bool check_folder(struct walk *walk)
     char what[128];
 
     if (walk->by_path && sb_is_proc_folder(walk->at.folder))
-        return fail_rule(walk, "the way to it leads through /proc: give another path");
+        return fail_rule(walk, "its path leads through /proc: give another path");
     snprintf(what, sizeof what, "the folder '%.80s' on the way to it", walk->at.name);
     return check_owner(walk, what, status) &&
            (is_sticky(walk) || walk->trust.everybody || check_writers(walk, what, status));
@@ -387,7 +386,7 @@ static bool is_own_descriptor(const struct walk *walk)
     return false;
 }
 
-/* What the kernel makes up may repeat the words of another user, such as a command line. */
+/* Files that the kernel makes up may contain words of another user, such as a command line. */
 static bool check_system(struct walk *walk, int fd)
 {
     struct statfs system;
@@ -406,7 +405,7 @@ static bool is_pipe(int fd, const struct stat *status)
     return S_ISFIFO(status->st_mode) && fstatfs(fd, &system) == 0 && system.f_type == PIPEFS_MAGIC;
 }
 
-/* Memory that no process can write any more, whoever else has its descriptor. */
+/* Memory that is sealed: no process can write it, even with its descriptor. */
 static bool is_sealed(int fd)
 {
     int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;

@@ -153,7 +153,7 @@ static int split_bracketed(char **name, char **ret_port, struct simba_error *err
         return code;
     if (!is_ipv6(*name))
         return sb_error_set(error, SIMBA_EINVAL,
-                            "what stands in brackets in the URL is no IPv6 address");
+                            "the text in brackets in the URL is not an IPv6 address");
     *ret_port = *rest == ':' ? rest + 1 : NULL;
     return SIMBA_OK;
 }
@@ -394,7 +394,7 @@ int sb_url_parse(const char *text, simba_url **ret_url, struct simba_error *erro
     return code;
 }
 
-/* Passwords do not stay in memory that is given back. */
+/* Passwords do not stay in memory that is freed. */
 void sb_url_free(simba_url *url)
 {
     if (url == NULL)
@@ -442,7 +442,7 @@ static void mark_used(struct param *param)
         param->used = true;
 }
 
-/* Remembers what may have been meant by parameters that nobody knows. */
+/* Remembers the known names that unknown parameters may be misspellings of. */
 static void offer(simba_url *url, const char *name)
 {
     for (size_t i = 0; i < url->param_count; i++)

@@ -51,8 +51,4 @@ struct param *sb_url_find_param(simba_url *url, const char *name);
  * again, too. */
 bool sb_url_can_be_read_twice(const char *path) SB_SHARED("url_can_be_read_twice");
 
-/* Reads the first line, after the checks that a file of passwords has to pass. */
-int sb_url_read_password_file(const char *path, char buffer[SB_SECRET_MAX + 2],
-                              struct simba_error *error);
-
 #endif

@@ -38,7 +38,7 @@ static bool contains(const char *name, size_t length, const char *word)
     return false;
 }
 
-/* Misspelt names count, too. */
+/* Misspelt names count as secrets, too. */
 static bool names_secret(const char *text, size_t length)
 {
     static const char *const words[] = {"pas", "word", "pwd", "secret"};

@@ -3,7 +3,7 @@
  */
 #include "bench/machine.h"
 #include "bench/bench.h"
-#include "bench/relay.h"
+#include "bench/waiter_process.h"
 #include "bench/side.h"
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 #define STATUS_TIMEOUT_MS 5000
 
 struct handover {
-    struct bench_relay relay;
+    struct bench_waiter_process waiter;
     struct bench_by_hand by_hand;
     simba_client *client;
     simba_locker *locker;
@@ -36,20 +36,20 @@ static int leave(void *locker, struct simba_error *error)
 static int run_waiter(void *memory, struct simba_error *error)
 {
     static const struct bench_waiter steps = {.take = take, .leave = leave};
-    struct bench_baton *baton = memory;
+    struct bench_handover_state *state = memory;
     simba_client *client = NULL;
     simba_locker *locker = NULL;
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     char name[SIMBA_MUTEX_MAX + 1];
 
-    bench_name(baton->plan, "handover", 0, name);
+    bench_name(state->plan, "handover", 0, name);
     options.mutex = name;
-    int code = bench_client_open(baton->plan, &client, error);
+    int code = bench_client_open(state->plan, &client, error);
     if (code == SIMBA_OK)
         code = simba_locker_create(client, &options, &locker, error);
     while (code == SIMBA_OK) {
-        bench_baton_await(baton);
-        code = bench_baton_take(baton, &steps, locker, error);
+        bench_waiter_await_turn(state);
+        code = bench_waiter_take(state, &steps, locker, error);
     }
     return code;
 }
@@ -87,7 +87,7 @@ static int await_waiter(void *argument, struct simba_error *error)
     for (;;) {
         int code = count_waiters(handover, &waiters, error);
         if (code == SIMBA_OK && waiters == 0)
-            code = bench_process_check(&handover->relay.waiter, error);
+            code = bench_process_check(&handover->waiter.process, error);
         if (code != SIMBA_OK || waiters != 0)
             return code;
         if (bench_now_us() > end)
@@ -108,8 +108,8 @@ static int measure_once(struct handover *handover, struct simba_error *error)
     static const struct bench_owner steps = {own, await_waiter, release};
     struct bench_by_hand *by_hand = &handover->by_hand;
     int64_t rest_ms = by_hand->raw.handle != NULL ? by_hand->raw.ops->rest_ms : REST_MS;
-    int code = bench_relay_measure(&handover->relay, &steps, handover, rest_ms,
-                                   &handover->sides.ours, error);
+    int code = bench_waiter_process_measure(&handover->waiter, &steps, handover, rest_ms,
+                                            &handover->sides.ours, error);
 
     for (size_t way = 0; way < handover->sides.ways && code == SIMBA_OK; way++)
         code = bench_by_hand_measure(by_hand, way, &handover->sides.raw[way], error);
@@ -161,7 +161,7 @@ static void close_sides(struct handover *handover)
     simba_locker_close(handover->locker);
     if (handover->client != NULL)
         simba_client_close(handover->client, NULL);
-    bench_relay_end(&handover->relay);
+    bench_waiter_process_end(&handover->waiter);
 }
 
 static void tell(struct handover *handover, struct bench_result *result)
@@ -180,7 +180,7 @@ int bench_handover(const struct bench_plan *plan, struct bench_result *result,
                    struct simba_error *error)
 {
     struct handover handover = {0};
-    int code = bench_relay_start(&handover.relay, plan, run_waiter, error);
+    int code = bench_waiter_process_start(&handover.waiter, plan, run_waiter, error);
 
     if (code == SIMBA_OK)
         code = bench_by_hand_start_waiter(&handover.by_hand, plan, error);

@@ -58,8 +58,9 @@ static int take_in(PGconn *connection, int64_t deadline_ms, size_t *received,
         return sb_error_set(error, SIMBA_ETIMEDOUT,
                             "PostgreSQL by hand: the server did not answer in time");
     if (!sb_postgres_count(connection, received))
-        return sb_error_set(error, SIMBA_ESTORE,
-                            "PostgreSQL by hand: the server sends more than anybody has asked for");
+        return sb_error_set(
+            error, SIMBA_ESTORE,
+            "PostgreSQL by hand: the server sends data that the client did not ask for");
     return PQconsumeInput(connection) != 0 ? SIMBA_OK : fail(connection, error);
 }
 
@@ -217,8 +218,8 @@ static int prepare(struct postgres *raw, int statement, struct simba_error *erro
 {
     char text[SB_POSTGRES_TEXT_MAX];
 
-    sb_postgres_statement_text(statement, raw->sql.table, text);
-    sb_postgres_statement_name(statement, raw->sql.table, raw->names[statement]);
+    sb_postgres_statement_text(statement, raw->sql.table, false, text);
+    sb_postgres_statement_name(statement, raw->sql.table, false, raw->names[statement]);
     int sent = PQsendPrepare(raw->connection, raw->names[statement], text, 0, NULL);
     return finish(raw->connection, sent, NULL, error);
 }

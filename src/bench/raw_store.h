@@ -9,7 +9,7 @@
 #ifndef BENCH_RAW_STORE_H
 #define BENCH_RAW_STORE_H
 
-#include "bench/relay.h"
+#include "bench/waiter_process.h"
 
 #include <simba/backend.h>
 

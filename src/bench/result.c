@@ -57,8 +57,9 @@ void bench_samples_end_round(struct bench_samples *samples)
     samples->round_begin = samples->count;
 }
 
-void bench_samples_summarize(const struct bench_samples *samples,
-                             struct bench_distribution *ret_distribution)
+/* All rounds must have ended. Sorts all. */
+static void summarize(const struct bench_samples *samples,
+                      struct bench_distribution *ret_distribution)
 {
     struct bench_distribution *d = ret_distribution;
     double *values = samples->values;
@@ -97,7 +98,7 @@ void bench_result_measure(struct bench_result *result, const char *key, const ch
     assert(result->measure_count < BENCH_MEASURES_MAX);
     struct bench_measure *measure = &result->measures[result->measure_count++];
     set_label(&measure->label, key, text, unit);
-    bench_samples_summarize(samples, &measure->values);
+    summarize(samples, &measure->values);
 }
 
 void bench_result_ratio(struct bench_result *result, const char *key,
@@ -109,8 +110,8 @@ void bench_result_ratio(struct bench_result *result, const char *key,
     struct bench_distribution numerator;
     struct bench_distribution denominator;
 
-    bench_samples_summarize(ours, &numerator);
-    bench_samples_summarize(other, &denominator);
+    summarize(ours, &numerator);
+    summarize(other, &denominator);
     snprintf(ratio->key, sizeof ratio->key, "%s", key);
     ratio->value = numerator.p50 / denominator.p50;
     for (size_t i = 0; i < ours->round_count; i++) {

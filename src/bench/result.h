@@ -43,10 +43,6 @@ void bench_samples_add(struct bench_samples *samples, double value);
 /* At least one must have been added since the last round. Sorts the round. */
 void bench_samples_end_round(struct bench_samples *samples);
 
-/* All rounds must have ended. Sorts all. */
-void bench_samples_summarize(const struct bench_samples *samples,
-                             struct bench_distribution *ret_distribution);
-
 /* ---- The answer ------------------------------------------------------------------------------ */
 
 #define BENCH_MEASURES_MAX 7

@@ -90,18 +90,18 @@ void bench_sides_end_round(struct bench_sides *sides)
 /* Runs until it is killed; where the plain client cannot wait, it ends at once. */
 static int run_waiter(void *memory, struct simba_error *error)
 {
-    struct bench_baton *baton = memory;
+    struct bench_handover_state *state = memory;
     struct bench_raw raw = {0};
-    int code = bench_plain_open(baton->plan, &raw, error);
+    int code = bench_plain_open(state->plan, &raw, error);
 
     if (code == SIMBA_OK && (raw.handle == NULL || raw.ops->ways[0].waiter.take == NULL)) {
         bench_raw_close(&raw);
-        sem_post(&baton->ready);
+        sem_post(&state->ready);
         return SIMBA_OK;
     }
     while (code == SIMBA_OK) {
-        bench_baton_await(baton);
-        code = bench_baton_take(baton, &raw.ops->ways[baton->way].waiter, raw.handle, error);
+        bench_waiter_await_turn(state);
+        code = bench_waiter_take(state, &raw.ops->ways[state->way].waiter, raw.handle, error);
     }
     return code;
 }
@@ -109,12 +109,12 @@ static int run_waiter(void *memory, struct simba_error *error)
 int bench_by_hand_start_waiter(struct bench_by_hand *by_hand, const struct bench_plan *plan,
                                struct simba_error *error)
 {
-    return bench_relay_start(&by_hand->relay, plan, run_waiter, error);
+    return bench_waiter_process_start(&by_hand->waiter, plan, run_waiter, error);
 }
 
 void bench_by_hand_close(struct bench_by_hand *by_hand)
 {
-    bench_relay_end(&by_hand->relay);
+    bench_waiter_process_end(&by_hand->waiter);
     bench_raw_close(&by_hand->raw);
 }
 
@@ -142,7 +142,7 @@ int bench_by_hand_measure(struct bench_by_hand *by_hand, size_t way, struct benc
             bench_samples_add(samples, bench_now_us() - begin);
         return code;
     }
-    by_hand->relay.baton->way = way;
-    return bench_relay_measure(&by_hand->relay, &steps->owner, by_hand->raw.handle,
-                               by_hand->raw.ops->rest_ms, samples, error);
+    by_hand->waiter.state->way = way;
+    return bench_waiter_process_measure(&by_hand->waiter, &steps->owner, by_hand->raw.handle,
+                                        by_hand->raw.ops->rest_ms, samples, error);
 }

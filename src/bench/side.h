@@ -6,7 +6,7 @@
 
 #include "bench/bench.h"
 #include "bench/raw_store.h"
-#include "bench/relay.h"
+#include "bench/waiter_process.h"
 
 #define BENCH_WAYS_MAX 2
 
@@ -50,7 +50,7 @@ void bench_sides_end_round(struct bench_sides *sides);
 /* The plain client of this process (see bench_plain_open), and the process of the other. */
 struct bench_by_hand {
     struct bench_raw raw;
-    struct bench_relay relay;
+    struct bench_waiter_process waiter;
 };
 
 /* The waiter comes first: it is started before this process has opened any client. */

@@ -102,6 +102,18 @@ static int poll_limit(int64_t until_ms)
     return left_ms == SIMBA_INFINITE ? -1 : (int)sb_earlier(left_ms, INT_MAX);
 }
 
+bool cli_background_is_done(struct cli_background *background)
+{
+    struct pollfd done = {.fd = background->done_fd, .events = POLLIN};
+    eventfd_t count;
+
+    if (poll(&done, 1, 0) <= 0)
+        return false;
+    eventfd_read(background->done_fd, &count); /* orders what the thread has done before this */
+    close(background->done_fd);
+    return true;
+}
+
 int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms)
 {
     struct pollfd fds[] = {
@@ -109,21 +121,17 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
         {.fd = signals_fd, .events = POLLIN},
     };
     int64_t until_ms = sb_later(simba_now_ms(), limit_ms);
-    eventfd_t done;
 
     for (;;) {
         int ready = poll(fds, 2, poll_limit(until_ms));
         int signal = ending_signal(background, signals_fd);
         if (signal != 0)
             return signal;
-        if (ready > 0 && fds[0].revents != 0)
-            break;
+        if (ready > 0 && fds[0].revents != 0 && cli_background_is_done(background))
+            return CLI_BACKGROUND_DONE;
         if (ready == 0 && poll_limit(until_ms) == 0)
             return CLI_BACKGROUND_LATE;
     }
-    eventfd_read(background->done_fd, &done); /* orders what the thread has done before this */
-    close(background->done_fd);
-    return CLI_BACKGROUND_DONE;
 }
 
 noreturn void cli_background_leave(int status)
@@ -135,7 +143,7 @@ noreturn void cli_background_leave(int status)
 static void warn_not_released(const struct cli_finish *finish)
 {
     if (finish->held != NULL)
-        cli_message("warning: '%s' was not given back and is free when its lease ends",
+        cli_message("warning: '%s' was not released; it becomes free when its lease ends",
                     finish->held);
 }
 

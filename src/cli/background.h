@@ -30,6 +30,10 @@ bool cli_background_start(struct cli_background *background, void (*run)(void *u
  * the program meanwhile. */
 int cli_background_wait(struct cli_background *background, int signals_fd, int64_t limit_ms);
 
+/* Whether it has returned, without waiting. From then on it is over, and must not be asked
+ * again. */
+bool cli_background_is_done(struct cli_background *background);
+
 /* Ends the program while the thread still runs: nothing that it may use is destroyed. */
 noreturn void cli_background_leave(int status);
 

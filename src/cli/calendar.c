@@ -7,10 +7,12 @@
 #include "cli/calendar.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,7 +60,7 @@ static bool read_part(const struct field *field, const char **text, uint64_t *se
 {
     unsigned from = field->first;
     unsigned to = field->last;
-    unsigned step = 1;
+    unsigned long step = 1;
     bool single = false;
     char *end;
 
@@ -79,13 +81,13 @@ static bool read_part(const struct field *field, const char **text, uint64_t *se
         (*text)++;
         if (!isdigit((unsigned char)**text))
             return false;
-        step = (unsigned)strtoul(*text, &end, 10);
+        step = strtoul(*text, &end, 10);
         *text = end;
         if (step == 0 || step > field->last)
             return false;
         to = single ? field->last : to;
     }
-    for (unsigned i = from; i <= to; i += step)
+    for (unsigned long i = from; i <= to; i += step)
         *set |= UINT64_C(1) << i;
     return true;
 }
@@ -146,13 +148,14 @@ bool cli_calendar_read_time(const char *text, struct cli_calendar *ret_calendar,
                              .weekdays = ~UINT64_C(0),
                              .any_day = true,
                              .any_weekday = true};
-    unsigned hour;
-    unsigned minute;
-    int length = 0;
+    size_t digits = strspn(text, "0123456789");
+    const char *colon = text + digits;
+    bool shaped = digits >= 1 && digits <= 2 && *colon == ':' &&
+                  strspn(colon + 1, "0123456789") == 2 && colon[3] == '\0';
+    unsigned long hour = shaped ? strtoul(text, NULL, 10) : 0;
+    unsigned long minute = shaped ? strtoul(colon + 1, NULL, 10) : 0;
 
-    if (sscanf(text, "%2u:%2u%n", &hour, &minute, &length) != 2 || text[length] != '\0' ||
-        length < 4 || !isdigit((unsigned char)text[0]) ||
-        !isdigit((unsigned char)text[length - 2]) || hour > 23 || minute > 59) {
+    if (!shaped || hour > 23 || minute > 59) {
         snprintf(ret_why, size, "'%s' is no time of a day, such as 02:30", text);
         return false;
     }
@@ -164,19 +167,61 @@ bool cli_calendar_read_time(const char *text, struct cli_calendar *ret_calendar,
 
 /* ---- Zones ----------------------------------------------------------------------------------- */
 
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define DIGITS "0123456789"
+
+/* The rule itself, such as CET-1CEST,M3.5.0,M10.5.0/3: a name, an offset, and behind the comma when
+ * clocks change. */
+static bool is_rule(const char *zone)
+{
+    size_t quoted = zone[0] == '<' ? 1 + strspn(zone + 1, LETTERS DIGITS "+-") : 0;
+    size_t name = quoted > 0 && zone[quoted] == '>' ? quoted + 1 : strspn(zone, LETTERS);
+    const char *offset = zone + name;
+
+    offset += *offset == '+' || *offset == '-';
+    return name >= 3 && isdigit((unsigned char)*offset) && strchr(offset, ',') != NULL &&
+           strspn(zone, LETTERS DIGITS "<>+-,./:") == strlen(zone);
+}
+
+/* A name below the folder of zones, no way out of it. */
+static bool is_name(const char *zone)
+{
+    for (const char *part = zone;; part++) {
+        size_t length = strspn(part, LETTERS DIGITS "_+-");
+
+        if (length == 0)
+            return false;
+        part += length;
+        if (*part != '/')
+            return *part == '\0';
+    }
+}
+
+/* Of all files in the folder those of zones begin so. */
+static bool is_zone_file(const char *path)
+{
+    struct stat status;
+    char begin[4];
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool is_zone = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                   read(fd, begin, sizeof begin) == (ssize_t)sizeof begin &&
+                   memcmp(begin, "TZif", sizeof begin) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return is_zone;
+}
+
 /* The C library takes any name that it does not know for UTC. */
 static bool is_known(const char *zone)
 {
-    char path[512];
+    char path[256];
 
-    if (strcmp(zone, "UTC") == 0)
+    if (strcmp(zone, "UTC") == 0 || is_rule(zone))
         return true;
-    if (zone[0] == '\0' || zone[0] == '/' || zone[0] == '.' || strstr(zone, "..") != NULL)
-        return false;
-    if (strcspn(zone, ",") < strlen(zone)) /* the rule itself: CET-1CEST,M3.5.0,M10.5.0/3 */
-        return isalpha((unsigned char)zone[0]) || zone[0] == '<';
-    snprintf(path, sizeof path, ZONE_FOLDER "/%s", zone);
-    return access(path, R_OK) == 0;
+    return is_name(zone) &&
+           snprintf(path, sizeof path, ZONE_FOLDER "/%s", zone) < (int)sizeof path &&
+           is_zone_file(path);
 }
 
 /* localtime_r goes on with the zone that tzset has read last. */

@@ -147,7 +147,9 @@ struct cli_lease {
      * lost. It lies a drift margin before another contender can own. */
     int64_t (*deadline_ms)(void *user);
     void *user;
-    int lost_fd;      /* becomes readable when the lease is lost before its deadline */
+    /* Whether the owner is asked to hand the mutex over. */
+    bool (*is_asked)(void *user);
+    int wake_fd; /* becomes readable when the lease is lost before its deadline, or it is asked */
     int64_t grace_ms; /* from SIGTERM to SIGKILL */
     int64_t
         reserve_ms; /* from SIGKILL to the deadline, for a machine that is slow to carry it out */
@@ -169,6 +171,7 @@ enum cli_ending {
     CLI_ENDED_LOST,       /* the lease ended first */
     CLI_ENDED_OVERDUE,    /* it was stopped at its limit */
     CLI_ENDED_UNHEALTHY,  /* it was stopped since its health check failed */
+    CLI_ENDED_HANDOVER,   /* it was stopped since the mutex is to be handed over */
     CLI_ENDED_TOLD,       /* a signal told this program to end, or the command got SIGHUP */
     CLI_ENDED_NOT_STARTED /* it could not be started */
 };

@@ -16,7 +16,8 @@
 /* After sysexits.h where it has a word for it. What a child returned is passed on as it is. */
 enum cli_exit {
     CLI_EXIT_OK = 0,
-    CLI_EXIT_FAILED = 1,       /* the answer is no: a case of the kit failed */
+    CLI_EXIT_FAILED = 1,       /* the answer is no: a case of the kit failed; warnings */
+    CLI_EXIT_PROBLEMS = 2,     /* doctor has found some */
     CLI_EXIT_USAGE = 64,       /* the command line is wrong */
     CLI_EXIT_UNAVAILABLE = 69, /* the store cannot be reached or cannot serve */
     CLI_EXIT_LOST = 70,        /* the lease was lost, or the mutex was gone at its release */
@@ -135,7 +136,6 @@ enum cli_operands {
     CLI_OPERANDS_ANY,
     CLI_OPERANDS_NONE,
     CLI_OPERANDS_NAME,   /* one valid name of a mutex */
-    CLI_OPERANDS_NAMES,  /* one or more of them */
     CLI_OPERANDS_COMMAND /* such a name, in argv[0], and a command, from argv[1] on */
 };
 
@@ -159,7 +159,14 @@ struct cli_verb {
     X(schedule)                                                                                    \
     X(status)                                                                                      \
     X(watch)                                                                                       \
+    X(top)                                                                                         \
+    X(acquire)                                                                                     \
+    X(renew)                                                                                       \
     X(release)                                                                                     \
+    X(handover)                                                                                    \
+    X(prune)                                                                                       \
+    X(migrate)                                                                                     \
+    X(doctor)                                                                                      \
     X(init)                                                                                        \
     X(tck)                                                                                         \
     X(bench)
@@ -278,6 +285,10 @@ void cli_text_shorten(char *text, size_t width);
 /* A fencing token as it is shown: "-" for one that is not known. */
 #define CLI_FENCE_MAX 24
 void cli_text_fence(uint64_t fence, char *buffer, size_t size);
+
+/* A duration as it is shown: whole seconds, unless it is less than one; "-" for a negative one,
+ * which is not known. 32 bytes suffice. */
+void cli_text_duration(int64_t ms, char *buffer, size_t size);
 
 /* No colours from here on. To be called before there are threads. */
 void cli_text_refuse_colour(void);

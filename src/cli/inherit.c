@@ -8,6 +8,7 @@
 #include "cli/inherit.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/url.h"
 #include "base/url_options.h"
 
@@ -22,24 +23,61 @@
 
 #define SCRIPTS_FD 100 /* scripts use lower descriptors for themselves */
 
-/* A relative path of SQLite's counts from the working folder, which the command may change. */
+/* Whether an option is the path of a file. */
+static bool names_file(const char *option, size_t length)
+{
+    static const char *const endings[] = {"password-file", "tls-ca", "tls-cert", "tls-key"};
+
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t size = strlen(endings[i]);
+
+        if (length >= size && strncmp(option + length - size, endings[i], size) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Writes the options of a URL, from their '?' or '&' on. */
+static void write_options(struct sb_text *text, const char *options, const char *folder)
+{
+    while (*options != 0) {
+        size_t name = strcspn(options + 1, "=&");
+        const char *value = options + 1 + name + (options[1 + name] == '=');
+        size_t length = strcspn(value, "&");
+
+        sb_text_add(text, "%.*s", (int)(value - options), options);
+        if (names_file(options + 1, name) && sb_url_is_relative_file(value) && *value != '~') {
+            sb_url_add_encoded(text, folder);
+            sb_text_add(text, "/");
+        }
+        sb_text_add(text, "%.*s", (int)length, value);
+        options = value + length;
+    }
+}
+
+/* Relative paths count from the working folder, which the command may change: to one where others
+ * can put a file of that name. */
 static int make_absolute(const char *url, char *buffer, size_t size, struct simba_error *error)
 {
     const char *path = url + strlen("sqlite:");
+    size_t head = strcspn(url, "?");
     char folder[PATH_MAX];
-    int length;
+    struct sb_text text;
 
-    if (strncasecmp(url, "sqlite:", strlen("sqlite:")) != 0 || !sb_url_is_relative_file(path) ||
-        sb_url_working_folder(folder)[0] == 0) {
-        length = snprintf(buffer, size, "%s", url);
+    sb_text_init(&text, buffer, size);
+    if (sb_url_working_folder(folder)[0] == 0) {
+        sb_text_add(&text, "%s", url);
     } else {
-        int code = cli_store_file_url(folder, buffer, size, error);
-        if (code != SIMBA_OK)
-            return code;
-        size_t used = strlen(buffer);
-        length = (int)used + snprintf(buffer + used, size - used, "/%s", path);
+        if (strncasecmp(url, "sqlite:", strlen("sqlite:")) == 0 && sb_url_is_relative_file(path)) {
+            sb_text_add(&text, "sqlite:");
+            sb_url_add_encoded(&text, folder);
+            sb_text_add(&text, "/%.*s", (int)(url + head - path), path);
+        } else {
+            sb_text_add(&text, "%.*s", (int)head, url);
+        }
+        write_options(&text, url + head, folder);
     }
-    if ((size_t)length >= size)
+    if (text.cut)
         return sb_error_set(error, SIMBA_ECONFIG, "the URL is longer than %zu bytes", size - 1);
     return SIMBA_OK;
 }

@@ -19,7 +19,7 @@
 
 #define HEAP_STEP (512 * 1024) /* bytes: more than a run takes */
 
-static bool set_note(void *into, const char *value)
+bool cli_job_set_note(void *into, const char *value)
 {
     if (value[0] == 0) {
         cli_message("--note: the text is empty");
@@ -37,7 +37,7 @@ const struct cli_option cli_job_options[] = {
      "after a signal to simba: time until COMMAND gets SIGKILL\n(10s; lock: never)",
      CLI_DURATION(struct cli_job, stop_timeout_ms)},
     {0, "note", "TEXT", "who or why, shown with the owner: its id gets ' (TEXT)'",
-     CLI_CALL(set_note)},
+     CLI_CALL(cli_job_set_note)},
     {0, "pass-notify", NULL, "leave NOTIFY_SOCKET in the environment of COMMAND",
      CLI_FLAG(struct cli_job, pass_notify)},
     CLI_OPTIONS_END,
@@ -216,7 +216,7 @@ static int open_when_up(struct cli_job *job, const struct cli_store_found *found
             code = cli_store_open_found(job->cli, found, &job->client, &job->error);
     }
     if (code == SIMBA_OK && down && job->tells_of_store && !job->cli->quiet)
-        cli_message("the store is there after %s",
+        cli_message("the store was reached after %s",
                     simba_duration_format((simba_now_ms() - begun_ms) / 1000 * 1000, waited,
                                           sizeof waited));
     return code;
@@ -290,16 +290,17 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
     };
 }
 
-bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms)
+bool cli_job_hold(const struct cli_job *job, const struct cli_lease *lease, int64_t until_ms)
 {
     char left[32];
     int64_t left_ms = until_ms - simba_now_ms();
 
-    if (left_ms <= 0)
+    if (left_ms <= 0 || lease->is_asked(lease->user))
         return true;
     cli_notify_status("the command has ended; holding '%s' for %s more", job->mutex,
                       simba_duration_format(left_ms, left, sizeof left));
-    if (cli_events_pause(&job->events, lost_fd, until_ms) != CLI_PAUSE_WOKEN)
+    if (cli_events_pause(&job->events, lease->wake_fd, until_ms) != CLI_PAUSE_WOKEN ||
+        lease->is_asked(lease->user))
         return true;
     cli_message("the lease of '%s' was lost before its minimum was over", job->mutex);
     return false;

@@ -54,6 +54,9 @@ struct cli_job {
 /* The options that all of these verbs have. */
 extern const struct cli_option cli_job_options[];
 
+/* Applies --note to a struct cli_job. */
+bool cli_job_set_note(void *into, const char *value);
+
 /* Takes the NAME and the COMMAND, and chooses the id of the contender. Returns CLI_CONTINUE or an
  * exit code. */
 int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv);
@@ -95,8 +98,9 @@ const char *cli_job_held(const struct cli_job *job);
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,
                            const struct cli_lease *lease);
 
-/* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, or
- * the loss of the lease, ends that. Returns whether the mutex is still held. */
-bool cli_job_hold(const struct cli_job *job, int lost_fd, int64_t until_ms);
+/* Keeps the mutex until that instant, though the command has ended. A signal that tells to end, a
+ * request to hand over, or the loss of the lease ends that. Returns whether the mutex is still
+ * held. */
+bool cli_job_hold(const struct cli_job *job, const struct cli_lease *lease, int64_t until_ms);
 
 #endif

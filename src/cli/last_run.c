@@ -22,6 +22,8 @@
 #define LAST "last-run"
 #define NEXT "next-run"
 
+const char *const cli_run_properties[] = {LAST, NEXT, NULL};
+
 static const char *const words[] = {[CLI_RUN_NONE] = "",
                                     [CLI_RUN_RUNNING] = "running",
                                     [CLI_RUN_ENDED] = "ended",
@@ -93,18 +95,28 @@ int cli_last_run_read(simba_client *client, const char *mutex, struct cli_last_r
     return code;
 }
 
-int cli_last_run_write(simba_client *client, const char *mutex, const char *id,
-                       enum cli_run_state state, int status, int64_t duration_ms,
-                       struct simba_error *error)
+static int write_run(simba_client *client, const char *mutex, const char *owner_id,
+                     const struct cli_last_run *run, int64_t duration_ms, struct simba_error *error)
 {
     char value[SIMBA_PROPERTY_VALUE_MAX + 1];
     struct sb_text text;
 
-    SB_CHECK(state != CLI_RUN_NONE, "a run has a state");
+    SB_CHECK(run->state != CLI_RUN_NONE, "a run has a state");
     sb_text_init(&text, value, sizeof value);
-    sb_text_add(&text, "%s %d %" PRId64 " %s", words[state], status, duration_ms, id);
-    return simba_client_property_set(client, mutex, LAST, value, id, CLI_LAST_RUN_TIMEOUT_MS,
+    sb_text_add(&text, "%s %d %" PRId64 " %s", words[run->state], run->status, duration_ms,
+                run->by);
+    return simba_client_property_set(client, mutex, LAST, value, owner_id, CLI_LAST_RUN_TIMEOUT_MS,
                                      error);
+}
+
+int cli_last_run_write(simba_client *client, const char *mutex, const char *id,
+                       enum cli_run_state state, int status, int64_t duration_ms,
+                       struct simba_error *error)
+{
+    struct cli_last_run run = {.state = state, .status = status};
+
+    sb_text_copy(run.by, sizeof run.by, id);
+    return write_run(client, mutex, id, &run, duration_ms, error);
 }
 
 enum cli_run_state cli_last_run_state(const struct cli_outcome *outcome)
@@ -139,13 +151,40 @@ int cli_next_run_write(simba_client *client, const char *mutex, const char *id, 
                                      error);
 }
 
+static int64_t age_ms(const struct cli_last_run *run)
+{
+    return run->store_ms > run->started_ms ? run->store_ms - run->started_ms : 0;
+}
+
+int cli_runs_copy(simba_client *from, simba_client *to, const char *mutex, const char *to_id,
+                  struct simba_error *error)
+{
+    struct cli_last_run run = {.state = CLI_RUN_NONE};
+    struct cli_last_run there = run;
+    int64_t next_ms = 0;
+    int code = cli_last_run_read(from, mutex, &run, error);
+
+    if (code == SIMBA_OK)
+        code = cli_last_run_read(to, mutex, &there, error);
+    if (code == SIMBA_OK)
+        code = cli_next_run_read(from, mutex, &next_ms, error);
+    if (code != SIMBA_OK || (there.state != CLI_RUN_NONE &&
+                             (run.state == CLI_RUN_NONE || age_ms(&run) >= age_ms(&there))))
+        return code;
+    if (run.state != CLI_RUN_NONE)
+        code = write_run(to, mutex, to_id, &run, age_ms(&run), error);
+    if (code == SIMBA_OK && next_ms != 0)
+        code = cli_next_run_write(to, mutex, to_id, next_ms - run.store_ms + there.store_ms, error);
+    return code;
+}
+
 bool cli_last_run_counts(const struct cli_last_run *run, int64_t limit_ms, bool only_success)
 {
-    int64_t age_ms = run->store_ms - run->started_ms;
+    int64_t since_ms = run->store_ms - run->started_ms;
 
     if (run->state != CLI_RUN_ENDED || (only_success && run->status != 0))
         return false;
-    return age_ms > -limit_ms && age_ms < limit_ms;
+    return since_ms > -limit_ms && since_ms < limit_ms;
 }
 
 static void format(int64_t ms, char text[32])

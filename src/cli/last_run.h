@@ -49,6 +49,15 @@ int cli_next_run_read(simba_client *client, const char *mutex, int64_t *ret_at_m
 int cli_next_run_write(simba_client *client, const char *mutex, const char *id, int64_t at_ms,
                        struct simba_error *error);
 
+/* Takes both along to another store, written by its owner `to_id`, unless that store remembers a
+ * later run. The run keeps its begin, and the time since its end counts as a part of it: the store
+ * tells when it was written. The next run is moved by the difference of the stores' clocks. */
+int cli_runs_copy(simba_client *from, simba_client *to, const char *mutex, const char *to_id,
+                  struct simba_error *error);
+
+/* The names of both properties; NULL behind the last. */
+extern const char *const cli_run_properties[];
+
 /* Whether the run has ended and began less than `limit_ms` ago. One that began that much in the
  * future does not count: somebody has set the store's clock back. */
 bool cli_last_run_counts(const struct cli_last_run *run, int64_t limit_ms, bool only_success);

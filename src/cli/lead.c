@@ -13,6 +13,7 @@
 #define RESTART_DELAY_MAX_MS 60000
 #define YIELD_AFTER 3
 #define HEALTH_EVERY_MS 10000
+#define PRIORITY_AFTER_MS 30000
 
 enum restart { RESTART_ALWAYS, RESTART_ON_FAILURE, RESTART_NEVER };
 
@@ -32,12 +33,15 @@ static struct lead {
     int yield_after;       /* failures in a row; 0: never */
     int failures;          /* in a row */
     struct cli_health health;
+    int priority;
+    int64_t priority_after_ms;
 } this_lead = {
     .job = CLI_JOB_INIT(CLI_JOB_STOP_TIMEOUT_MS),
     .delay_ms = RESTART_DELAY_MS,
     .delay_max_ms = RESTART_DELAY_MAX_MS,
     .yield_after = YIELD_AFTER,
     .health = {.every_ms = HEALTH_EVERY_MS},
+    .priority_after_ms = PRIORITY_AFTER_MS,
 };
 
 static const struct cli_option options[] = {
@@ -53,6 +57,10 @@ static const struct cli_option options[] = {
      CLI_TEXT(struct lead, health.check)},
     {0, "health-every", "DURATION", "between checks, and the time that each gets (10s)",
      CLI_INTERVAL(struct lead, health.every_ms)},
+    {0, "priority", "N", "lead rather than those with a smaller number (0)",
+     CLI_NUMBER(struct lead, priority, 0, INT_MAX)},
+    {0, "priority-after", "DURATION", "the wait before it asks such a leader to hand over (30s)",
+     CLI_INTERVAL(struct lead, priority_after_ms)},
     CLI_LEADER_OPTION_WAIT,
     CLI_OPTIONS_END,
 };
@@ -93,7 +101,7 @@ static int64_t next_ms(void *user, const struct cli_outcome *outcome, int64_t be
     struct lead *lead = user;
     char delay[32];
 
-    if (outcome->how == CLI_ENDED_LOST)
+    if (outcome->how == CLI_ENDED_LOST || outcome->how == CLI_ENDED_HANDOVER)
         return now_ms;
     if (outcome->how == CLI_ENDED_NOT_STARTED || lead->restart == RESTART_NEVER ||
         (lead->restart == RESTART_ON_FAILURE && outcome->status == 0))
@@ -115,6 +123,8 @@ static int run(struct cli *cli, int argc, char **argv)
                             .next_ms = next_ms,
                             .yields = yields,
                             .health = &lead->health,
+                            .priority = lead->priority,
+                            .priority_after_ms = lead->priority_after_ms,
                             .user = lead};
 
     (void)argc;
@@ -148,6 +158,11 @@ static const char details[] =
     "delay, and another contender waits, simba hands the mutex over and competes again after the\n"
     "longest delay. --yield-after changes the number. --health runs a shell command every 10s: if\n"
     "it fails, or takes longer than that, COMMAND is stopped, which counts as a failure.\n"
+    "\n"
+    "--priority is for a machine that should lead whenever it can: when it has waited for 30s\n"
+    "without a failure, it asks a leader with a smaller number to hand over to it. Such a leader\n"
+    "stops its COMMAND and waits again; one with the same or a larger number goes on. See\n"
+    "'simba handover --help'.\n"
     "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba lead dispatcher -- ./dispatcher --port 7000\n"

@@ -34,7 +34,7 @@ struct leader {
     int code;               /* the result of the start */
     struct cli_progress progress;
     int64_t begun_ms; /* of the last run; SIMBA_UNSET: there was none */
-    int term_fd;      /* readable when on_acquired or on_released has come */
+    int term_fd;      /* readable when on_acquired, on_released or on_handover has come */
 
     pthread_mutex_t lock;
     pthread_cond_t yielded;
@@ -73,6 +73,13 @@ static void on_released(void *user, const struct simba_state *state)
     while (leader->released && !leader->closed)
         pthread_cond_wait(&leader->yielded, &leader->lock);
     pthread_mutex_unlock(&leader->lock);
+}
+
+/* The main thread asks the contender for the request. */
+static void on_handover(void *user, const struct simba_handover *request)
+{
+    (void)request;
+    eventfd_write(((struct leader *)user)->term_fd, 1);
 }
 
 /* For `systemctl status` on a machine that stands by. */
@@ -125,6 +132,9 @@ static void create_contender(void *user)
     options.on_acquired = on_acquired;
     options.on_released = on_released;
     options.on_notify = on_notify;
+    options.on_handover = on_handover;
+    options.priority = leader->plan->priority;
+    options.priority_after_ms = leader->plan->priority_after_ms;
     options.user = leader;
     leader->code = cli_job_open(job, leader->start_until_ms);
     if (leader->code == SIMBA_OK)
@@ -196,12 +206,29 @@ static int64_t contender_deadline(void *contender)
     return simba_contender_deadline_ms(contender);
 }
 
+static bool contender_is_asked(void *contender)
+{
+    return simba_contender_handover_asked(contender, NULL);
+}
+
+static struct cli_lease lease_of(const struct leader *leader)
+{
+    const struct cli_job *job = leader->job;
+
+    return (struct cli_lease){.mutex = job->mutex,
+                              .deadline_ms = contender_deadline,
+                              .user = leader->contender,
+                              .is_asked = contender_is_asked,
+                              .wake_fd = leader->term_fd,
+                              .grace_ms = job->grace_ms,
+                              .reserve_ms = job->reserve_ms};
+}
+
 static struct cli_outcome run_command(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
     uint64_t fence = simba_contender_fence(leader->contender);
-    struct cli_lease lease = {job->mutex,      contender_deadline, leader->contender,
-                              leader->term_fd, job->grace_ms,      job->reserve_ms};
+    struct cli_lease lease = lease_of(leader);
     struct cli_run run = cli_job_run(job, simba_contender_id(leader->contender), fence, &lease);
 
     run.health = leader->plan->health;
@@ -212,9 +239,10 @@ static struct cli_outcome run_command(struct leader *leader)
 }
 
 enum awaited {
-    AWAITED_DUE,  /* the command is to run */
-    AWAITED_OVER, /* the term has ended */
-    AWAITED_TOLD  /* a signal told the program to end */
+    AWAITED_DUE,   /* the command is to run */
+    AWAITED_OVER,  /* the term has ended */
+    AWAITED_ASKED, /* the mutex is to be handed over */
+    AWAITED_TOLD   /* a signal told the program to end */
 };
 
 /* A command that would be stopped at once is not started. At the deadline there has been a renewal,
@@ -232,6 +260,8 @@ static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
 static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_status)
 {
     while (update_term(leader)) {
+        if (contender_is_asked(leader->contender))
+            return AWAITED_ASKED;
         int64_t until_ms = startable_ms(leader, due_ms);
         int signal = cli_events_pause(&leader->job->events, leader->term_fd, until_ms);
         if (signal > 0) {
@@ -270,6 +300,9 @@ static bool is_alone(const struct leader *leader)
 
 #define STAND_BACK (-2) /* in place of an exit code: another should lead */
 
+/* How long a leader that has handed over leaves the mutex to the others. */
+#define HANDED_OVER_MS 5000
+
 /* Runs the command and asks when it is to run again: false when it is not, with the exit code or
  * STAND_BACK. */
 static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_status)
@@ -291,6 +324,8 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
         *ret_status = outcome.status;
         return false;
     }
+    if (contender_is_asked(leader->contender)) /* also where the command has ended by itself */
+        return true;
     if (plan->yields != NULL && plan->yields(plan->user) && !is_alone(leader)) {
         *ret_status = STAND_BACK;
         return false;
@@ -317,15 +352,15 @@ static void warn_of_stop(const struct leader *leader, bool owned, int code,
     if (code == SIMBA_OK || leader->job->cli->log_level < SIMBA_LOG_WARN)
         return;
     if (simba_error_group(code) == SIMBA_GROUP_LOST)
-        cli_message("warning: '%s' was no longer ours at the end: another process may have led "
-                    "meanwhile",
-                    mutex);
+        cli_message(
+            "warning: '%s' was lost before it was released: another process may have led meanwhile",
+            mutex);
     else if (owned)
-        cli_message("warning: '%s' was not given back and is free when its lease ends: %s", mutex,
-                    error->text);
+        cli_message("warning: '%s' was not released; it becomes free when its lease ends: %s",
+                    mutex, error->text);
     else
         cli_message(
-            "warning: the store could not be told that this contender waits for '%s' no more: %s",
+            "warning: the store could not be told that this contender no longer waits for '%s': %s",
             mutex, simba_strerror(error->code));
 }
 
@@ -366,21 +401,17 @@ static int give_up(struct leader *leader)
 }
 
 /* Lets others lead for a while. Until it competes again (CLI_CONTINUE), or an exit code. */
-static int stand_back(struct leader *leader)
+static int stand_back(struct leader *leader, int64_t time_ms, const char *why)
 {
     struct cli_job *job = leader->job;
     char time[32];
 
-    simba_duration_format(leader->plan->yield_ms, time, sizeof time);
-    cli_message("the command keeps failing: giving '%s' up for %s, so that another can lead",
-                job->mutex, time);
-    cli_notify_status("standing back from '%s' for %s: the command keeps failing", job->mutex,
-                      time);
+    cli_notify_status("standing back from '%s' for %s: %s", job->mutex,
+                      simba_duration_format(time_ms, time, sizeof time), why);
     int status = give_up(leader);
     if (status != CLI_CONTINUE)
         return status;
-    int64_t until_ms = sb_later(simba_now_ms(), leader->plan->yield_ms);
-    int signal = cli_events_pause(&job->events, -1, until_ms);
+    int signal = cli_events_pause(&job->events, -1, sb_later(simba_now_ms(), time_ms));
     if (signal > 0)
         return cli_signal_exit_code(signal);
     cli_notify_status("waiting for '%s'", job->mutex);
@@ -389,17 +420,44 @@ static int stand_back(struct leader *leader)
     return CLI_CONTINUE;
 }
 
+/* A host whose command does not work does not ask for the mutex again because of its priority,
+ * before it has led once more. */
+static int yield(struct leader *leader)
+{
+    const char *mutex = leader->job->mutex;
+    char time[32];
+
+    cli_message("the command keeps failing: giving '%s' up for %s, so that another can lead", mutex,
+                simba_duration_format(leader->plan->yield_ms, time, sizeof time));
+    simba_contender_set_priority(leader->contender, 0, NULL);
+    return stand_back(leader, leader->plan->yield_ms, "the command keeps failing");
+}
+
+static int hand_over(struct leader *leader)
+{
+    struct simba_handover request = SIMBA_HANDOVER_NONE;
+
+    if (simba_contender_handover_asked(leader->contender, &request) && !leader->job->cli->quiet)
+        cli_message("handing '%s' over to %s, as %s asks", leader->job->mutex,
+                    request.to[0] != 0 ? request.to : "the first in line",
+                    request.by[0] != 0 ? request.by : "somebody");
+    return stand_back(leader, HANDED_OVER_MS, "it was handed over");
+}
+
 /* ---- A whole term ---------------------------------------------------------------------------- */
 
 /* Until the term is over (CLI_CONTINUE), or an exit code. */
 static int lead(struct leader *leader)
 {
-    int64_t due_ms = leader->plan->first_ms(leader->plan->user, simba_now_ms());
     int status = CLI_CONTINUE;
     enum awaited awaited;
 
     cli_line_about_fence(simba_contender_fence(leader->contender));
+    if (contender_is_asked(leader->contender)) /* another waiter was to have it */
+        return hand_over(leader);
+    int64_t due_ms = leader->plan->first_ms(leader->plan->user, simba_now_ms());
     cli_job_fit(leader->job, simba_contender_window_ms(leader->contender));
+    simba_contender_set_priority(leader->contender, leader->plan->priority, NULL);
     if (!leader->job->cli->quiet)
         cli_message("leading '%s' with fence %llu", leader->job->mutex,
                     (unsigned long long)simba_contender_fence(leader->contender));
@@ -407,7 +465,9 @@ static int lead(struct leader *leader)
         awaited = await_start_of_run(leader, due_ms, &status);
     } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
     if (status == STAND_BACK)
-        return stand_back(leader);
+        return yield(leader);
+    if (awaited == AWAITED_ASKED)
+        return hand_over(leader);
     if (awaited == AWAITED_OVER && !leader->job->cli->quiet)
         cli_message("not leading '%s' any more", leader->job->mutex);
     return status;
@@ -465,7 +525,8 @@ static bool keep_minimum(struct leader *leader)
     if (until_ms > simba_now_ms() && !job->cli->quiet)
         cli_message("holding '%s' for the rest of its minimum; another signal ends that",
                     job->mutex);
-    return cli_job_hold(job, leader->term_fd, until_ms);
+    struct cli_lease lease = lease_of(leader);
+    return cli_job_hold(job, &lease, until_ms);
 }
 
 /* Returns the exit code. */

@@ -24,6 +24,8 @@ struct cli_plan {
     bool (*yields)(void *user);
     int64_t yield_ms;
     struct cli_health *health; /* NULL: nobody checks the command */
+    int priority;              /* as of simba_contender_options, with the next */
+    int64_t priority_after_ms;
     void *user;
 
     /* May be NULL. When a term begins, before first_ms, on a thread of the library: may wait for

@@ -18,21 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static void overwrite(char *text, const char *with)
-{
-    size_t length = strlen(text);
-
-    explicit_bzero(text, length);
-    memcpy(text, with, strnlen(with, length));
-}
-
-/* Everybody can read a command line in ps, so the redacted URL replaces one with a password. */
 static bool set_url(void *into, const char *value)
 {
     static char url[CLI_URL_MAX];
     struct cli *cli = into;
     char *argument = (char *)value;
-    char shown[CLI_URL_MAX];
     size_t length = strlen(value);
 
     if (cli->url_given) {
@@ -44,11 +34,8 @@ static bool set_url(void *into, const char *value)
         return false;
     }
     memcpy(url, value, length + 1);
-    sb_url_redact(url, shown, sizeof shown);
-    if (strcmp(shown, url) != 0) {
-        overwrite(argument, shown);
+    if (cli_store_hide_password(argument))
         cli->hidden_url = argument;
-    }
     cli->url = url;
     cli->url_given = true;
     if (!cli->config_given)
@@ -119,8 +106,8 @@ static const struct cli_option global_options[] = {
 static const char introduction[] =
     "Usage: simba [OPTION...] VERB ...\n"
     "\n"
-    "Runs commands under a mutex that many machines share, and shows who owns it. The owner of\n"
-    "a mutex holds a lease on a store. It renews the lease until it gives the mutex back.\n"
+    "Runs commands under distributed locks, called mutexes: on one machine at a time. The owner\n"
+    "of a mutex holds a lease on a store. It renews the lease until it releases the mutex.\n"
     "\n"
     "Verbs:\n";
 
@@ -239,7 +226,7 @@ static const char *take_url(void)
     copy = strcmp(shown, given) != 0 ? strdup(given) : NULL;
     if (copy == NULL || setenv("SIMBA_URL", copy, 1) != 0)
         return given;
-    overwrite(given, shown);
+    cli_store_hide_password(given);
     return copy;
 }
 
@@ -376,11 +363,8 @@ static int check_operands(const struct cli *cli, bool dashed, int *argc, char **
         return CLI_CONTINUE;
     if (*argc == 0)
         return cli_usage_error(cli, "the NAME of a mutex is missing");
-    int names = kind == CLI_OPERANDS_NAMES ? *argc : 1;
-    for (int i = 0; i < names; i++) {
-        if (simba_mutex_validate((*argv)[i], &error) != SIMBA_OK)
-            return cli_fail(&error);
-    }
+    if (simba_mutex_validate((*argv)[0], &error) != SIMBA_OK)
+        return cli_fail(&error);
     return CLI_CONTINUE;
 }
 

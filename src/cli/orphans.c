@@ -530,9 +530,8 @@ bool cli_orphans_kill(const struct cli_known_children *known, cli_orphans_insist
     int64_t until_ms = simba_now_ms() + CLI_PATIENCE_MS;
 
     if (scan.failed)
-        cli_message(
-            "warning: what the command has left running cannot be listed for want of descriptors "
-            "or memory: trying again");
+        cli_message("warning: what the command has left running cannot be listed, because "
+                    "descriptors or memory are short: trying again");
     while (scan.failed || (scan.found > scan.not_permitted && simba_now_ms() < until_ms)) {
         if (scan.failed || scan.alive > 0)
             pause_briefly();

@@ -1,20 +1,23 @@
 /*
- * release.c - `simba release`: takes a mutex away from its owner.
+ * release.c - `simba release`: releases a mutex that is held without a command, or takes a mutex
+ * away from its owner.
  */
 #include "cli/cli.h"
 #include "cli/store.h"
+#include "cli/term.h"
 
 #include <inttypes.h>
 
 #define TIMEOUT_MS 10000
 
 static struct release {
-    struct cli_output output;
+    struct cli_term term; /* first */
     bool force;
-} release;
+} release = {.term = {.for_ms = SIMBA_UNSET}};
 
 static const struct cli_option options[] = {
-    {'f', "force", NULL, "take it, though the owner may be at work (required)",
+    CLI_TERM_FENCE,
+    {'f', "force", NULL, "take it from its owner, which may be at work",
      CLI_FLAG(struct release, force)},
     CLI_OPTION_JSON("print a JSON object"),
     CLI_OPTIONS_END,
@@ -36,7 +39,9 @@ static void print_text(const char *mutex, const struct simba_owner *owner)
 
     cli_text_printable(mutex, name, sizeof name);
     cli_text_printable(owner->id, id, sizeof id);
-    if (id[0] == 0)
+    if (!release.force)
+        printf("%s is released, fence %" PRIu64 "\n", name, owner->fence);
+    else if (id[0] == 0)
         printf("%s is free: there is nothing to release\n", name);
     else if (owner->fence > 0)
         printf("%s has been taken from %s, fence %" PRIu64 "\n", name, id, owner->fence);
@@ -47,14 +52,21 @@ static void print_text(const char *mutex, const struct simba_owner *owner)
 /* A store that no process has used yet has nothing to release. */
 static int take(const struct cli *cli, const char *mutex, struct simba_owner *ret_owner)
 {
+    const struct cli_term *term = &release.term;
     simba_client *client = NULL;
     struct simba_error error;
 
     int code = cli_store_open_existing(cli, &client, &error);
-    if (code == SIMBA_ENOTFOUND)
+    if (code == SIMBA_ENOTFOUND && release.force)
         return CLI_EXIT_OK;
-    if (code == SIMBA_OK)
+    if (code == SIMBA_OK && release.force)
         code = simba_client_force_release(client, mutex, TIMEOUT_MS, ret_owner, &error);
+    else if (code == SIMBA_OK)
+        code = simba_client_end(client, mutex, term->id, term->fence, TIMEOUT_MS, &error);
+    if (code == SIMBA_OK && !release.force) {
+        snprintf(ret_owner->id, sizeof ret_owner->id, "%s", term->id);
+        ret_owner->fence = term->fence;
+    }
     cli_store_close(client);
     return code == SIMBA_OK ? CLI_EXIT_OK : cli_fail(&error);
 }
@@ -64,11 +76,16 @@ static int run(struct cli *cli, int argc, char **argv)
     struct simba_owner owner = SIMBA_OWNER_NONE;
 
     (void)argc;
-    if (!release.force)
-        return cli_usage_error(cli, "this takes the mutex from an owner that may be at work: if "
-                                    "that is meant, add --force");
+    if (release.force && release.term.fence != 0)
+        return cli_usage_error(cli, "--force and --fence exclude each other");
+    if (!release.force && !cli_term_find(&release.term, cli, argv[0]))
+        return cli_usage_error(cli,
+                               "which term? Give --id and --fence, or the environment that "
+                               "'simba acquire %s' has printed. To take the mutex from an "
+                               "owner that may be at work, add --force",
+                               argv[0]);
     int status = take(cli, argv[0], &owner);
-    if (status == CLI_EXIT_OK && release.output.json)
+    if (status == CLI_EXIT_OK && release.term.output.json)
         print_json(argv[0], &owner);
     else if (status == CLI_EXIT_OK)
         print_text(argv[0], &owner);
@@ -76,25 +93,32 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Takes the mutex NAME away from its owner, and names that owner. The next waiter gets the\n"
-    "mutex at once; the owner learns of its loss only at its next renewal. Both may work for up\n"
-    "to one ttl. Use it for an owner that hangs. It ends only the term that it has seen. A mutex\n"
-    "that is free is no error.\n"
+    "Releases the mutex NAME that 'simba acquire' has acquired. The term is named by --id, taken\n"
+    "as it is here, and --fence, or by the environment that acquire has printed. If that term is\n"
+    "gone, nothing changes on the store, and the exit code is 70: another may have owned the\n"
+    "mutex while the script still worked.\n"
+    "\n"
+    "With --force: takes the mutex away from its owner, and names that owner. The next waiter\n"
+    "gets the mutex at once; the owner learns of its loss only at its next renewal. Both may\n"
+    "work for up to one ttl. Use it for an owner that hangs. It ends only the term that it has\n"
+    "seen. A mutex that is free is no error.\n"
     "\n"
     "With --json it is an object with mutex, released (true or false), owner (empty: nobody) and\n"
     "fence (null: not known).\n"
     "\n"
     "Examples:\n"
+    "  simba release deploy\n"
     "  simba release backup --force\n"
     "\n"
-    "Exit codes: 0, 75 when the owner changed meanwhile and nothing was taken, or 64, 69, 77, 78 "
+    "Exit codes: 0, 70 when the term is gone, 75 when the owner changed meanwhile and nothing was "
+    "taken, or 64, 69, 77, 78 "
     "as\n"
     "'simba --help' lists them.";
 
 const struct cli_verb cli_verb_release = {
     .name = "release",
-    .usage = "release NAME --force [OPTION...]",
-    .summary = "take a mutex away from its owner",
+    .usage = "release NAME [OPTION...]",
+    .summary = "release a mutex of acquire, or take one from its owner",
     .details = details,
     .options = options,
     .into = &release,

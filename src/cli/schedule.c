@@ -24,6 +24,9 @@
 /* Clocks that differ by less than that do not let a time of the calendar count twice. */
 #define SLACK_MS 30000
 
+/* A last run that is further ahead of the store's clock is a mistake, or somebody's lie. */
+#define AHEAD_MAX_MS (24 * 3600 * 1000)
+
 struct tally {
     int64_t count;     /* that has not been printed */
     int64_t silent_ms; /* nothing is printed before that instant */
@@ -223,9 +226,11 @@ static int64_t due_behind_last(const struct schedule *schedule, int64_t store_ms
     if (last->state == CLI_RUN_NONE)
         return has_calendar(schedule) ? next_of_calendar(schedule, store_ms) : store_ms;
     if (last->state != CLI_RUN_ENDED)
-        return last->started_ms;
+        return sb_earlier(last->started_ms, store_ms);
     if (has_calendar(schedule))
-        return next_of_calendar(schedule, last->started_ms + SLACK_MS);
+        return next_of_calendar(schedule, last->started_ms > store_ms + AHEAD_MAX_MS
+                                              ? store_ms
+                                              : last->started_ms + SLACK_MS);
     /* the store's clock may have been set back */
     return sb_later(sb_earlier(from_ms, store_ms), schedule->every_ms);
 }
@@ -337,6 +342,7 @@ static int run(struct cli *cli, int argc, char **argv)
     struct schedule *schedule = &this_schedule;
     struct cli_plan plan = {.first_ms = first_ms,
                             .next_ms = next_ms,
+                            .priority_after_ms = SIMBA_UNSET,
                             .user = schedule,
                             .acquired = read_last_run,
                             .starting = note_start,

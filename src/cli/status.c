@@ -4,24 +4,29 @@
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/last_run.h"
+#include "cli/names.h"
 #include "cli/store.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 10000
 
-#define COLUMNS 7
+#define COLUMNS 8
 #define CELL_MAX 160
+#define TERMINAL_WIDTH 80 /* where it is not known */
 
 struct status {
     struct cli_output output;
-    bool held; /* leave out what is free */
-    struct simba_mutex_status *list;
-    size_t count;
+    bool held;     /* leave out what is free */
+    bool all;      /* show it in the table, too */
+    size_t hidden; /* free ones that are not shown */
+    int argc;
+    char **argv;
+    struct cli_names names;
     bool asks_queue; /* a single mutex was named */
     bool has_queue;  /* the store has told it */
     struct simba_waiter *queue;
@@ -33,7 +38,8 @@ struct status {
 static struct status this_status;
 
 static const struct cli_option options[] = {
-    {0, "held", NULL, "leave out the mutexes that are free", CLI_FLAG(struct status, held)},
+    {'a', "all", NULL, "show the mutexes that are free, too", CLI_FLAG(struct status, all)},
+    {0, "held", NULL, "leave them out of the JSON as well", CLI_FLAG(struct status, held)},
     CLI_OPTION_JSON("print an array of JSON objects"),
     CLI_OPTIONS_END,
 };
@@ -47,6 +53,7 @@ struct row {
     int64_t transition_ms; /* the same */
     uint64_t fence;
     int64_t waiters; /* -1: not known */
+    int64_t held_ms; /* the same */
 };
 
 static int64_t left_ms(int64_t at_ms, int64_t now_ms)
@@ -62,8 +69,11 @@ static bool is_held(const struct simba_mutex_status *entry, int64_t now_ms)
 static struct row describe(const struct simba_mutex_status *entry, int64_t now_ms)
 {
     const struct simba_owner *owner = &entry->owner;
-    struct row row = {
-        .mutex = entry->mutex, .owner = "", .state = "free", .waiters = entry->waiters};
+    struct row row = {.mutex = entry->mutex,
+                      .owner = "",
+                      .state = "free",
+                      .waiters = entry->waiters,
+                      .held_ms = -1};
 
     if (!is_held(entry, now_ms))
         return row;
@@ -72,16 +82,12 @@ static struct row describe(const struct simba_mutex_status *entry, int64_t now_m
     row.ttl_ms = left_ms(owner->ttl_at_ms, now_ms);
     row.transition_ms = left_ms(owner->transition_at_ms, now_ms);
     row.fence = owner->fence;
+    if (entry->since_ms > 0)
+        row.held_ms = sb_time_left(now_ms, entry->since_ms);
     return row;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
-
-/* -1: the store does not know since when it waits. */
-static int64_t waited_ms(const struct simba_waiter *waiter, int64_t now_ms)
-{
-    return waiter->since_ms == 0 ? -1 : sb_time_left(now_ms, waiter->since_ms);
-}
 
 /* null: the store does not know its waiters; an empty array: there are none. */
 static void print_json_queue(const struct status *status, const struct row *row)
@@ -97,7 +103,8 @@ static void print_json_queue(const struct status *status, const struct row *row)
         cli_json_string(stdout, i > 0 ? "," : "", status->queue[i].id);
     fputs("],\"queue_waited_ms\":[", stdout);
     for (size_t i = 0; i < status->queue_count; i++)
-        cli_json_number(stdout, i > 0 ? "," : "", waited_ms(&status->queue[i], now_ms), -1);
+        cli_json_number(stdout, i > 0 ? "," : "", cli_waiter_waited_ms(&status->queue[i], now_ms),
+                        -1);
     fputs("]", stdout);
 }
 
@@ -129,6 +136,7 @@ static void print_json_row(const struct status *status, const struct row *row)
     cli_json_number(stdout, ",\"ttl_ms\":", row->ttl_ms, -1);
     cli_json_number(stdout, ",\"transition_ms\":", row->transition_ms, -1);
     cli_json_fence(stdout, ",\"fence\":", row->fence);
+    cli_json_number(stdout, ",\"held_ms\":", row->held_ms, -1);
     cli_json_number(stdout, ",\"waiters\":", row->waiters, -1);
     if (status->asks_queue)
         print_json_queue(status, row);
@@ -140,8 +148,8 @@ static void print_json_row(const struct status *status, const struct row *row)
 static void print_json(const struct status *status, int64_t now_ms)
 {
     fputs("[", stdout);
-    for (size_t i = 0; i < status->count; i++) {
-        struct row row = describe(&status->list[i], now_ms);
+    for (size_t i = 0; i < status->names.count; i++) {
+        struct row row = describe(&status->names.list[i], now_ms);
         fputs(i > 0 ? ",\n " : "", stdout);
         print_json_row(status, &row);
     }
@@ -154,26 +162,20 @@ struct cells {
     char text[COLUMNS][CELL_MAX];
 };
 
-/* Negative: not known. */
-static void format_left(int64_t ms, char *cell)
-{
-    if (ms < 0)
-        snprintf(cell, CELL_MAX, "-");
-    else
-        simba_duration_format(ms, cell, CELL_MAX);
-}
-
 static void format_row(const struct row *row, struct cells *cells)
 {
+    struct cli_id id;
     bool held = row->owner[0] != 0;
 
+    cli_id_split(row->owner, &id);
     cli_text_printable(row->mutex, cells->text[0], CELL_MAX);
-    cli_text_printable(held ? row->owner : "-", cells->text[1], CELL_MAX);
-    snprintf(cells->text[2], CELL_MAX, "%s", row->state);
-    format_left(held ? row->ttl_ms : -1, cells->text[3]);
-    format_left(held ? row->transition_ms : -1, cells->text[4]);
+    cli_text_printable(held ? id.name : "(free)", cells->text[1], CELL_MAX);
+    cli_text_printable(id.host[0] != 0 ? id.host : "-", cells->text[2], CELL_MAX);
+    cli_text_duration(held ? row->held_ms : -1, cells->text[3], CELL_MAX);
+    cli_text_duration(held ? row->transition_ms : -1, cells->text[4], CELL_MAX);
     cli_text_fence(row->fence, cells->text[5], CELL_MAX);
     snprintf(cells->text[6], CELL_MAX, row->waiters >= 0 ? "%" PRId64 : "-", row->waiters);
+    cli_text_printable(id.note[0] != 0 ? id.note : "-", cells->text[7], CELL_MAX);
 }
 
 static void widen(size_t *widths, const struct cells *cells)
@@ -185,68 +187,81 @@ static void widen(size_t *widths, const struct cells *cells)
     }
 }
 
+/* How many spaces stand between two columns: one where two would be too much for the terminal. A
+ * long note may be, it stands last. */
+static int choose_gap(const size_t *widths)
+{
+    struct winsize size = {.ws_col = 0};
+    size_t sum = 2 * (COLUMNS - 1);
+
+    if (!isatty(STDOUT_FILENO))
+        return 2;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        size.ws_col = TERMINAL_WIDTH;
+    for (size_t i = 0; i < COLUMNS; i++)
+        sum += widths[i];
+    return sum <= size.ws_col ? 2 : 1;
+}
+
 /* Pads by hand: printf counts bytes. */
-static void print_cells(const size_t *widths, const struct cells *cells)
+static void print_cells(const size_t *widths, int gap, const struct cells *cells)
 {
     for (size_t i = 0; i < COLUMNS; i++) {
         fputs(cells->text[i], stdout);
         if (i + 1 < COLUMNS)
-            printf("%*s", (int)(widths[i] - cli_text_width(cells->text[i]) + 2), "");
+            printf("%*s", (int)(widths[i] - cli_text_width(cells->text[i])) + gap, "");
     }
     putchar('\n');
 }
 
 static void print_rows(const struct status *status, int64_t now_ms, const size_t *widths, bool held)
 {
+    bool dim = !held && cli_text_in_colour(STDOUT_FILENO);
+    int gap = choose_gap(widths);
     struct cells cells;
 
-    for (size_t i = 0; i < status->count; i++) {
-        if (is_held(&status->list[i], now_ms) != held)
+    for (size_t i = 0; i < status->names.count; i++) {
+        if (is_held(&status->names.list[i], now_ms) != held)
             continue;
-        struct row row = describe(&status->list[i], now_ms);
+        struct row row = describe(&status->names.list[i], now_ms);
         format_row(&row, &cells);
-        print_cells(widths, &cells);
+        fputs(dim ? "\033[2m" : "", stdout);
+        print_cells(widths, gap, &cells);
+        fputs(dim ? "\033[0m" : "", stdout);
     }
 }
 
 /* Held mutexes come first: a store that never forgets a name may have many that are free. */
 static void print_table(const struct status *status, int64_t now_ms)
 {
-    bool dim = cli_text_in_colour(STDOUT_FILENO);
-    struct cells cells = {{"MUTEX", "OWNER", "STATE", "TTL", "TRANSITION", "FENCE", "WAITERS"}};
-    struct cells heading = cells;
+    static const struct cells heading = {
+        {"MUTEX", "OWNER", "HOST", "SINCE", "LEASE", "FENCE", "WAITERS", "NOTE"}};
     size_t widths[COLUMNS] = {0};
+    struct cells cells;
 
     widen(widths, &heading);
-    for (size_t i = 0; i < status->count; i++) {
-        struct row row = describe(&status->list[i], now_ms);
+    for (size_t i = 0; i < status->names.count; i++) {
+        struct row row = describe(&status->names.list[i], now_ms);
         format_row(&row, &cells);
         widen(widths, &cells);
     }
-    print_cells(widths, &heading);
+    print_cells(widths, choose_gap(widths), &heading);
     print_rows(status, now_ms, widths, true);
-    fputs(dim ? "\033[2m" : "", stdout);
     print_rows(status, now_ms, widths, false);
-    fputs(dim ? "\033[0m" : "", stdout);
+    if (status->hidden > 0 && isatty(STDOUT_FILENO))
+        printf("%zu free, not shown: simba status --all\n", status->hidden);
 }
 
 static void print_queue(const struct status *status)
 {
     int64_t now_ms = simba_now_ms();
-    char id[CELL_MAX];
-    char waited[32];
+    char line[CLI_WAITER_MAX];
 
     if (status->queue_count > 0)
         puts("\nWaiting, the next one first:");
     for (size_t i = 0; i < status->queue_count; i++) {
-        int64_t ms = waited_ms(&status->queue[i], now_ms);
-
-        cli_text_printable(status->queue[i].id, id, CELL_MAX);
-        if (ms < 0)
-            printf("%3zu  %s\n", i + 1, id);
-        else
-            printf("%3zu  %s, for %s\n", i + 1, id,
-                   simba_duration_format(ms < 1000 ? ms : ms / 1000 * 1000, waited, sizeof waited));
+        cli_waiter_describe(&status->queue[i], i + 1, now_ms, line);
+        puts(line);
     }
 }
 
@@ -272,81 +287,38 @@ static void print_runs(const struct status *status)
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
+/* A table leaves out what is free, except for names that the user gave. JSON is for programs, which
+ * want to know that a mutex is there. */
+static bool shows(const struct status *status, const char *mutex)
+{
+    if (status->output.json)
+        return !status->held;
+    return status->all || (!status->held && cli_name_is_given(mutex, status->argc, status->argv));
+}
+
 static void print(struct status *status)
 {
     int64_t now_ms = simba_now_ms();
     size_t kept = 0;
 
-    for (size_t i = 0; i < status->count; i++) {
-        if (!status->held || is_held(&status->list[i], now_ms))
-            status->list[kept++] = status->list[i];
+    for (size_t i = 0; i < status->names.count; i++) {
+        if (is_held(&status->names.list[i], now_ms) || shows(status, status->names.list[i].mutex))
+            status->names.list[kept++] = status->names.list[i];
     }
-    status->count = kept;
+    status->hidden = status->names.count - kept;
+    status->names.count = kept;
     if (status->output.json) {
         print_json(status, now_ms);
         return;
     }
     print_table(status, now_ms);
-    if (status->count > 0)
+    if (status->names.count > 0)
         print_queue(status);
     if (status->asks_queue)
         print_runs(status);
 }
 
 /* ---- The verb -------------------------------------------------------------------------------- */
-
-static int append(struct status *status, const struct simba_mutex_status *list, size_t count)
-{
-    struct simba_mutex_status *grown =
-        realloc(status->list, (status->count + count + 1) * sizeof *grown);
-
-    if (grown == NULL)
-        return cli_fail_system("status");
-    if (count > 0)
-        memcpy(grown + status->count, list, count * sizeof *grown);
-    status->list = grown;
-    status->count += count;
-    return CLI_EXIT_OK;
-}
-
-static int ask(simba_client *client, const char *mutex, struct status *status)
-{
-    struct simba_mutex_status *list = NULL;
-    struct simba_error error;
-    size_t count = 0;
-
-    if (simba_client_status(client, mutex, TIMEOUT_MS, &list, &count, &error) != SIMBA_OK)
-        return cli_fail(&error);
-    int result = append(status, list, count);
-    simba_free(list);
-    return result;
-}
-
-static bool is_pattern(const char *name)
-{
-    return strpbrk(name, "*?[") != NULL;
-}
-
-/* A mutex may have the name that is given as a pattern, too. */
-static bool matches(const char *pattern, const char *mutex)
-{
-    return strcmp(pattern, mutex) == 0 || fnmatch(pattern, mutex, 0) == 0;
-}
-
-static int ask_pattern(simba_client *client, const char *pattern, struct status *status)
-{
-    size_t before = status->count;
-    size_t kept = before;
-
-    int result = ask(client, NULL, status);
-    for (size_t i = before; result == CLI_EXIT_OK && i < status->count; i++) {
-        if (matches(pattern, status->list[i].mutex))
-            status->list[kept++] = status->list[i];
-    }
-    if (result == CLI_EXIT_OK)
-        status->count = kept;
-    return result;
-}
 
 /* A failure is no failure of the status: the owner is known all the same. Some stores count their
  * waiters only by listing them. */
@@ -359,8 +331,8 @@ static void ask_queue(simba_client *client, const char *mutex, struct status *st
     status->has_queue = code == SIMBA_OK;
     if (code != SIMBA_OK && code != SIMBA_EUNSUPPORTED)
         cli_message("warning: the waiters are not known: %s", error.text);
-    if (status->has_queue && status->count > 0 && status->list[0].waiters < 0)
-        status->list[0].waiters = (int64_t)status->queue_count;
+    if (status->has_queue && status->names.count > 0 && status->names.list[0].waiters < 0)
+        status->names.list[0].waiters = (int64_t)status->queue_count;
 }
 
 /* Most stores have none. A client that may not read them sees none. */
@@ -372,41 +344,6 @@ static void ask_runs(simba_client *client, const char *mutex, struct status *sta
         cli_next_run_read(client, mutex, &status->next_run_ms, &ignored);
 }
 
-/* One request for each name or pattern, or one for all that the store has. */
-static int ask_all(simba_client *client, int argc, char **argv, struct status *status)
-{
-    int result = CLI_EXIT_OK;
-
-    if (argc == 0)
-        return ask(client, NULL, status);
-    for (int i = 0; i < argc && result == CLI_EXIT_OK; i++)
-        result = is_pattern(argv[i]) ? ask_pattern(client, argv[i], status)
-                                     : ask(client, argv[i], status);
-    if (result == CLI_EXIT_OK && status->asks_queue)
-        ask_queue(client, argv[0], status);
-    if (result == CLI_EXIT_OK && status->asks_queue)
-        ask_runs(client, argv[0], status);
-    return result;
-}
-
-/* The answer of a store that no process has used yet. */
-static int assume_free(int argc, char **argv, struct status *status)
-{
-    struct simba_error error;
-    int result = CLI_EXIT_OK;
-
-    for (int i = 0; i < argc && result == CLI_EXIT_OK; i++) {
-        struct simba_mutex_status entry = {.waiters = -1};
-        if (simba_mutex_validate(argv[i], &error) != SIMBA_OK)
-            return cli_fail(&error);
-        if (is_pattern(argv[i])) /* no mutex matches it */
-            continue;
-        snprintf(entry.mutex, sizeof entry.mutex, "%s", argv[i]);
-        result = append(status, &entry, 1);
-    }
-    return result;
-}
-
 static int collect(const struct cli *cli, int argc, char **argv, struct status *status)
 {
     simba_client *client = NULL;
@@ -414,10 +351,14 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
 
     int code = cli_store_open_existing(cli, &client, &error);
     if (code == SIMBA_ENOTFOUND)
-        return assume_free(argc, argv, status);
+        return cli_names_assume_free(argc, argv, &status->names);
     if (code != SIMBA_OK)
         return cli_fail(&error);
-    int result = ask_all(client, argc, argv, status);
+    int result = cli_names_ask(client, argc, argv, &status->names);
+    if (result == CLI_EXIT_OK && status->asks_queue) {
+        ask_queue(client, argv[0], status);
+        ask_runs(client, argv[0], status);
+    }
     cli_store_close(client);
     return result;
 }
@@ -425,42 +366,45 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
 static int run(struct cli *cli, int argc, char **argv)
 {
     cli->show_store = !cli->quiet && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
-    this_status.asks_queue = argc == 1 && !is_pattern(argv[0]);
+    this_status.argc = argc;
+    this_status.argv = argv;
+    this_status.asks_queue = argc == 1 && !cli_name_is_pattern(argv[0]);
     int result = collect(cli, argc, argv, &this_status);
     if (result == CLI_EXIT_OK)
         print(&this_status);
-    free(this_status.list);
+    cli_names_free(&this_status.names);
     simba_free(this_status.queue);
     return result;
 }
 
 static const char details[] =
     "Shows who owns the mutexes NAME, those whose names match a PATTERN (with *, ? or [...], as\n"
-    "the shell matches files), or all mutexes on the store: the owner, the time until it\n"
-    "renews (TTL) and until its lease ends (TRANSITION), the fencing token of its term and how\n"
-    "many contenders wait. A dash stands for what the store does not know. A mutex is "
-    "free,\n"
-    "held, or in transition: not renewed yet, but nobody else may have it. Those that are free\n"
-    "come last; SQL stores and Redis remember every name that was ever used. --held leaves them "
-    "out.\n"
+    "the shell matches files), or all mutexes on the store: the owner's id, its host and its note\n"
+    "(--note), which are parts of that id; since when it owns; the time until its lease ends\n"
+    "unless it renews; the fencing token of its term; and how many contenders wait. A dash stands\n"
+    "for what the store does not know. Only those that are held are shown, and every NAME that is\n"
+    "given: with --all the free ones follow. SQL stores and Redis remember every name that was\n"
+    "used; 'simba prune' removes those that nobody uses.\n"
     "Where a single NAME is given and the store knows who waits, they follow the table in the "
     "order\n"
     "of their turns; then the last and the next run, if the store remembers any.\n"
     "\n"
-    "With --json it is an array of objects, in the order of the names, with mutex, owner (empty:\n"
+    "With --json it is an array of objects, in the order of the names, also of those that are\n"
+    "free unless --held leaves them out: with mutex, owner (the whole id; empty:\n"
     "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left: 0 when it "
     "is\n"
-    "free, null where the store has no leases), fence (null: free or not known) and waiters "
-    "(null:\n"
-    "not known). The object of a single NAME has queue, too: the ids of those who wait, in order, "
-    "or\n"
-    "null; queue_waited_ms: for how long each has waited, or null; last_run: the last run of\n"
+    "free, null where the store has no leases), fence (null: free or not known), held_ms (for how\n"
+    "long the owner has owned; null: the same) and waiters (null: not known). The object of a "
+    "single\n"
+    "NAME has queue, too: the ids of those who wait, in order, or null; queue_waited_ms: for how "
+    "long\n"
+    "each has waited, or null; last_run: the last run of\n"
     "'simba schedule' or 'simba lock --once-per', with state (running, ended, stopped), by,\n"
     "started_ms, ended_ms and exit_code, or null; and next_run_ms. These times are milliseconds\n"
     "since 1970 by the store's clock.\n"
     "\n"
     "Examples:\n"
-    "  simba status --held\n"
+    "  simba status\n"
     "  simba status 'nightly-*'\n"
     "  simba status --json backup | jq -r '.[0].owner'\n"
     "\n"

@@ -71,7 +71,7 @@ static int fail(const char *path, size_t length, int failure, struct simba_error
 
     if (failure == ANOTHERS)
         return sb_error_set(error, SIMBA_EDENIED,
-                            "cannot create the folder '%.*s': what it is in belongs to another "
+                            "cannot create the folder '%.*s': its parent folder belongs to another "
                             "user; give a store with --url or SIMBA_URL",
                             (int)length, path);
     return sb_error_set(error, refused ? SIMBA_EDENIED : SIMBA_ECONFIG,
@@ -280,10 +280,16 @@ static int find_named(const struct cli *cli, struct cli_store_found *found,
 
 static char shown_url[CLI_URL_MAX]; /* the opener's, until it is published */
 static _Atomic(const char *) shown;
+static bool shown_by_default; /* nobody has named it */
 
 const char *cli_store_shown(void)
 {
     return atomic_load(&shown);
+}
+
+bool cli_store_is_default(void)
+{
+    return cli_store_shown() != NULL && shown_by_default;
 }
 
 bool cli_store_is_file(void)
@@ -298,6 +304,7 @@ static void show_store(const struct cli *cli, const char *url, bool named)
 {
     if (cli_store_shown() != NULL)
         return;
+    shown_by_default = !named;
     atomic_store(&shown, sb_url_redact(url, shown_url, sizeof shown_url));
     cli_line_about_store(shown_url);
     if (cli->show_store || cli->log_level >= SIMBA_LOG_INFO)
@@ -345,6 +352,19 @@ void cli_store_forget(struct cli_store_found *found)
     explicit_bzero(found, sizeof *found);
 }
 
+bool cli_store_hide_password(char *argument)
+{
+    char redacted[CLI_URL_MAX];
+    size_t length = strlen(argument);
+
+    sb_url_redact(argument, redacted, sizeof redacted);
+    if (strcmp(redacted, argument) == 0)
+        return false;
+    explicit_bzero(argument, length);
+    memcpy(argument, redacted, strnlen(redacted, length));
+    return true;
+}
+
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 static int open_url(const struct cli *cli, const char *url, simba_client **ret_client,
@@ -354,8 +374,8 @@ static int open_url(const struct cli *cli, const char *url, simba_client **ret_c
 
     if (strncasecmp(url, "memory:", 7) == 0)
         return sb_error_set(error, SIMBA_ECONFIG,
-                            "the store memory: belongs to one process: nobody else would see the "
-                            "mutex; use it with 'simba tck' only");
+                            "the store memory: belongs to one process, so no other process would "
+                            "see the mutex; use it with 'simba tck' only");
     cli_message_start_queue();
     options.ttl_ms = cli->ttl_ms;
     options.transition_ms = cli->transition_ms;

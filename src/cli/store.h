@@ -26,6 +26,10 @@ int cli_store_find(const struct cli *cli, bool named, struct cli_store_found *re
                    struct simba_error *error);
 void cli_store_forget(struct cli_store_found *found);
 
+/* Everybody can read a command line in ps: replaces a URL there by the redacted one. Returns
+ * whether it had a password. */
+bool cli_store_hide_password(char *argument);
+
 /* The URL of an SQLite file. */
 int cli_store_file_url(const char *path, char *buffer, size_t size, struct simba_error *error);
 
@@ -47,6 +51,9 @@ const char *cli_store_shown(void);
 /* Whether it is a file, which the end of the process closes, too. A server would go on waiting for
  * a client that has not closed its connection. */
 bool cli_store_is_file(void);
+
+/* Whether nobody has named it: it is a file that reaches this host only. */
+bool cli_store_is_default(void);
 
 /* Closes a client whose children are closed. */
 void cli_store_close(simba_client *client);

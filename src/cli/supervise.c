@@ -10,8 +10,8 @@
  * does not wait for the store to name another owner. When the library reports a loss, the SIGTERM
  * only comes sooner.
  *
- * --hold-at-most and a signal that tells this program to end stop the command in the same two
- * steps.
+ * --hold-at-most, a request to hand over and a signal that tells this program to end stop the
+ * command in the same two steps.
  */
 #include "cli/child.h"
 
@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 /* From a signal that tells to end to the message that the command has not ended. */
 #define REMIND_AFTER_MS 2000
@@ -88,9 +89,11 @@ static void ask_to_end(struct supervision *supervision, enum cli_ending how)
     }
     note_asked(supervision, how, supervision->run->lease.grace_ms);
     if (how == CLI_ENDED_OVERDUE)
-        cli_message("the command has had its time with '%s': stopping it", mutex);
+        cli_message("the time of --hold-at-most for '%s' is over: stopping the command", mutex);
     else if (how == CLI_ENDED_UNHEALTHY)
-        cli_message("the command of '%s' is not well: stopping it", mutex);
+        cli_message("the health check of '%s' failed: stopping the command", mutex);
+    else if (how == CLI_ENDED_HANDOVER)
+        cli_message("'%s' is to be handed over: stopping the command", mutex);
     else if (supervision->lost)
         cli_message("the lease of '%s' is lost: stopping the command", mutex);
     else
@@ -156,7 +159,7 @@ static void check_time(struct supervision *supervision)
     int64_t now_ms = simba_now_ms();
     if (now_ms >= supervision->remind_at_ms) {
         supervision->remind_at_ms = SIMBA_INFINITE;
-        cli_message("waiting for the command to end, which was told to");
+        cli_message("waiting for the command, which was told to end");
     }
     bool over = now_ms >= supervision->end_ms;
     bool is_short = supervision->lost || supervision->end_ms - now_ms <= run->lease.grace_ms;
@@ -168,6 +171,8 @@ static void check_time(struct supervision *supervision)
         ask_to_end(supervision, CLI_ENDED_OVERDUE);
     else if (supervision->phase == PHASE_RUNS && run->health != NULL && run->health->failed)
         ask_to_end(supervision, CLI_ENDED_UNHEALTHY);
+    else if (supervision->phase == PHASE_RUNS && run->lease.is_asked(run->lease.user))
+        ask_to_end(supervision, CLI_ENDED_HANDOVER);
 }
 
 /* When check_time has something to do. A renewal wakes nobody: at the old deadline check_time finds
@@ -189,7 +194,7 @@ static int64_t next_check_ms(const struct supervision *supervision)
 static void sleep_until_event(struct supervision *supervision)
 {
     const struct cli_run *run = supervision->run;
-    int lost_fd = supervision->lost ? -1 : run->lease.lost_fd;
+    int wake_fd = supervision->lost ? -1 : run->lease.wake_fd;
     int64_t until_ms =
         sb_earlier(next_check_ms(supervision), cli_child_check_guardian(&supervision->child));
 
@@ -202,8 +207,11 @@ static void sleep_until_event(struct supervision *supervision)
         cli_notify_healthy();
         until_ms = sb_earlier(until_ms, cli_notify_healthy_at_ms());
     }
-    if (cli_events_sleep(run->events, lost_fd, until_ms))
-        supervision->lost = true;
+    if (cli_events_sleep(run->events, wake_fd, until_ms)) {
+        eventfd_t count;
+        eventfd_read(wake_fd, &count); /* it has no more to say than that it woke this thread */
+        supervision->lost = run->lease.deadline_ms(run->lease.user) == 0;
+    }
 }
 
 /* The command has got the signal already; SIGCONT lets a stopped one act on it. */
@@ -239,7 +247,7 @@ static void pass_signals(struct supervision *supervision)
 /* A mutex under which processes may still work is not released: its lease runs out. */
 static void leave_unreleased(const struct supervision *supervision, const char *why)
 {
-    cli_message("processes of the command %s: '%s' is not given back and is free when its lease "
+    cli_message("processes of the command %s: '%s' is not released and becomes free when its lease "
                 "ends; they may go on without it",
                 why, supervision->run->lease.mutex);
     cli_background_leave(CLI_EXIT_LOST);
@@ -319,7 +327,7 @@ static void stop_with_child(struct supervision *supervision)
  * stop again for ever, so it is killed after the grace. */
 static void hang_up(struct supervision *supervision)
 {
-    cli_message("the command waits for the terminal, which nobody can give it: hanging up");
+    cli_message("the command waits for a terminal that it cannot get: sending it SIGHUP");
     pass_signal(supervision, SIGHUP);
     cli_child_signal(&supervision->child, SIGCONT);
     note_asked(supervision, CLI_ENDED_TOLD, supervision->run->lease.grace_ms);

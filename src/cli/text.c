@@ -154,6 +154,14 @@ void cli_text_fence(uint64_t fence, char *buffer, size_t size)
         snprintf(buffer, size, "%" PRIu64, fence);
 }
 
+void cli_text_duration(int64_t ms, char *buffer, size_t size)
+{
+    if (ms < 0)
+        snprintf(buffer, size, "-");
+    else
+        simba_duration_format(ms < 1000 ? ms : ms - ms % 1000, buffer, size);
+}
+
 static bool colour_refused;
 
 void cli_text_refuse_colour(void)

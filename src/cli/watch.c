@@ -2,8 +2,9 @@
  * watch.c - `simba watch`: prints every change of ownership as it happens.
  *
  * The callbacks of all observers run on one thread and print. The thread that starts the observers
- * prints the first line of each mutex, and what its observer read first. The main thread waits for
- * a signal or for the reader to leave.
+ * prints the first line of each mutex, and what its observer read first. Where no names are given,
+ * one more thread looks for new mutexes. The main thread waits for a signal or for the reader to
+ * leave.
  */
 #include "cli/background.h"
 #include "cli/cli.h"
@@ -25,12 +26,16 @@
 /* How often the default store is tried until another process has created it. */
 #define SEARCH_MS 200
 
+/* How often all mutexes are listed, where no names are given. */
+#define DISCOVER_MS 1000
+
 /* How often an observer is checked until it has read the store for the first time. */
 #define FIRST_READ_MS 10
 
 struct watched {
+    struct watched *next;
     struct watch *watch;
-    const char *mutex;
+    char mutex[SIMBA_MUTEX_MAX + 1];
     simba_observer *observer;
 
     /* The lock's: */
@@ -43,11 +48,14 @@ struct watched {
 struct watch {
     struct cli_output output;
     const struct cli *cli;
-    char **names;
-    int broken_fd; /* readable when standard output cannot be written any more */
+    bool follows_all; /* no names were given */
+    int broken_fd;    /* readable when standard output cannot be written any more */
+    int stop_fd;      /* readable when the thread that looks for new mutexes is to end */
     simba_client *client;
-    struct watched *list;
-    size_t count;
+    struct watched *list; /* in the order of the command line; new ones come last */
+    struct watched **end;
+    pthread_t discoverer;
+    bool discovers;       /* that thread runs */
     pthread_mutex_t lock; /* of the thread that prints */
     int code;             /* the result of the start */
     struct simba_error error;
@@ -118,11 +126,14 @@ static void follow_locked(struct watched *watched, const struct simba_owner *aft
 
     if (watched->shown && strcmp(watched->owner, after->id) == 0 && watched->fence == after->fence)
         return;
+    /* Of all mutexes most are free, which is no news. */
+    bool is_news = watched->shown || after->id[0] != '\0' || !watched->watch->follows_all;
     watched->shown = true;
     memcpy(before, watched->owner, sizeof before);
     memcpy(watched->owner, after->id, sizeof watched->owner);
     watched->fence = after->fence;
-    print_change(watched, before, after);
+    if (is_news)
+        print_change(watched, before, after);
 }
 
 static void follow(struct watched *watched, const struct simba_owner *after)
@@ -218,6 +229,80 @@ static void follow_first_read(struct watched *watched)
     } while (!done && !reader_leaves(watched->watch, FIRST_READ_MS));
 }
 
+/* ---- All mutexes ----------------------------------------------------------------------------- */
+
+static bool add(struct watch *watch, const char *mutex)
+{
+    struct watched *watched = calloc(1, sizeof *watched);
+
+    if (watched == NULL)
+        return false;
+    watched->watch = watch;
+    snprintf(watched->mutex, sizeof watched->mutex, "%s", mutex);
+    *watch->end = watched;
+    watch->end = &watched->next;
+    return true;
+}
+
+/* Both are in the order of the names, apart from new ones, which are few. */
+static struct watched *find(const struct watch *watch, struct watched *hint, const char *mutex)
+{
+    if (hint != NULL && strcmp(hint->mutex, mutex) == 0)
+        return hint;
+    for (hint = watch->list; hint != NULL && strcmp(hint->mutex, mutex) != 0; hint = hint->next)
+        continue;
+    return hint;
+}
+
+/* Adds the mutexes that the store has and the list has not. */
+static int add_new(struct watch *watch, struct simba_error *error)
+{
+    struct simba_mutex_status *list = NULL;
+    struct watched *hint = watch->list;
+    size_t count = 0;
+    int code = simba_client_status(watch->client, NULL, TIMEOUT_MS, &list, &count, error);
+
+    for (size_t i = 0; i < count && code == SIMBA_OK; i++) {
+        struct watched *found = find(watch, hint, list[i].mutex);
+
+        if (found != NULL)
+            hint = found->next;
+        else if (!add(watch, list[i].mutex))
+            code = SIMBA_ENOMEM;
+    }
+    simba_free(list);
+    return code;
+}
+
+static int start_from(struct watched *first, struct simba_error *error)
+{
+    int code = SIMBA_OK;
+
+    for (struct watched *one = first; one != NULL && code == SIMBA_OK; one = one->next)
+        code = start_one(one, error);
+    for (struct watched *one = first; one != NULL && code == SIMBA_OK; one = one->next)
+        follow_first_read(one);
+    return code;
+}
+
+/* A store that is away for a while is asked again. */
+static void *discover(void *user)
+{
+    struct watch *watch = user;
+    struct pollfd stop = {.fd = watch->stop_fd, .events = POLLIN};
+    struct simba_error error;
+
+    while (poll(&stop, 1, DISCOVER_MS) == 0) {
+        struct watched **first = watch->end;
+
+        if (add_new(watch, &error) == SIMBA_OK)
+            start_from(*first, &error);
+    }
+    return NULL;
+}
+
+/* ---- Starting all ---------------------------------------------------------------------------- */
+
 /* The default store exists from its first use on. Until then all is free, and the watch waits for
  * the store. SIMBA_ENOTFOUND: the reader has left meanwhile. */
 static int open_store(struct watch *watch)
@@ -227,8 +312,9 @@ static int open_store(struct watch *watch)
 
     do {
         code = cli_store_open_existing(watch->cli, &watch->client, &watch->error);
-        for (size_t i = 0; i < watch->count && code == SIMBA_ENOTFOUND; i++)
-            follow(&watch->list[i], &nobody);
+        for (struct watched *one = watch->list; one != NULL && code == SIMBA_ENOTFOUND;
+             one = one->next)
+            follow(one, &nobody);
     } while (code == SIMBA_ENOTFOUND && !reader_leaves(watch, SEARCH_MS));
     return code;
 }
@@ -243,10 +329,15 @@ static void start_all(void *user)
         watch->code = SIMBA_OK;
         return;
     }
-    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
-        code = start_one(&watch->list[i], &watch->error);
-    for (size_t i = 0; i < watch->count && code == SIMBA_OK; i++)
-        follow_first_read(&watch->list[i]);
+    if (code == SIMBA_OK && watch->follows_all)
+        code = add_new(watch, &watch->error);
+    if (code == SIMBA_OK)
+        code = start_from(watch->list, &watch->error);
+    if (code == SIMBA_OK && watch->follows_all) {
+        watch->discovers = pthread_create(&watch->discoverer, NULL, discover, watch) == 0;
+        if (!watch->discovers)
+            code = SIMBA_ENOMEM;
+    }
     watch->code = code;
 }
 
@@ -254,8 +345,12 @@ static void stop_all(void *user)
 {
     struct watch *watch = user;
 
-    for (size_t i = 0; i < watch->count; i++)
-        simba_observer_close(watch->list[i].observer);
+    if (watch->discovers) {
+        eventfd_write(watch->stop_fd, 1);
+        pthread_join(watch->discoverer, NULL);
+    }
+    for (struct watched *one = watch->list; one != NULL; one = one->next)
+        simba_observer_close(one->observer);
     cli_store_close(watch->client);
 }
 
@@ -297,36 +392,51 @@ static int start(struct watch *watch, int signals_fd)
     return watch->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&watch->error);
 }
 
-static int run_watch(struct watch *watch)
+static void free_list(struct watch *watch)
+{
+    while (watch->list != NULL) {
+        struct watched *first = watch->list;
+
+        watch->list = first->next;
+        free(first);
+    }
+}
+
+static int run_watch(struct watch *watch, int argc, char **argv)
 {
     int signals_fd = -1;
+    bool added = true;
 
+    watch->end = &watch->list;
+    watch->follows_all = argc == 0;
     watch->broken_fd = eventfd(0, EFD_CLOEXEC);
-    watch->list = calloc(watch->count, sizeof *watch->list);
-    if (watch->broken_fd < 0 || watch->list == NULL || !cli_signals_take(&signals_fd))
+    watch->stop_fd = eventfd(0, EFD_CLOEXEC);
+    for (int i = 0; i < argc && added; i++)
+        added = add(watch, argv[i]);
+    if (watch->broken_fd < 0 || watch->stop_fd < 0 || !added || !cli_signals_take(&signals_fd))
         return cli_fail_system("watch");
-    for (size_t i = 0; i < watch->count; i++) {
-        watch->list[i].watch = watch;
-        watch->list[i].mutex = watch->names[i];
-    }
     int status = start(watch, signals_fd);
     if (status == CLI_CONTINUE)
         status = wait_for_end(watch, signals_fd);
     /* With a limit: the store may hang, or the reader may stand still while a line is printed. */
     struct cli_finish finish = {.run = stop_all, .user = watch, .limit_ms = CLI_PATIENCE_MS};
     cli_background_finish(&finish, signals_fd, status);
-    free(watch->list);
+    free_list(watch);
     close(watch->broken_fd);
+    close(watch->stop_fd);
     close(signals_fd);
     return status;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+    struct simba_error error;
+
+    for (int i = 0; i < argc; i++)
+        if (simba_mutex_validate(argv[i], &error) != SIMBA_OK)
+            return cli_fail(&error);
     this_watch.cli = cli;
-    this_watch.names = argv;
-    this_watch.count = (size_t)argc;
-    return run_watch(&this_watch);
+    return run_watch(&this_watch, argc, argv);
 }
 
 static const char details[] =
@@ -336,13 +446,15 @@ static const char details[] =
     "loses\n"
     "the mutex and wins it again begins a new term: that is a change, too. A term that is "
     "shorter\n"
-    "than a second can be missed.\n"
+    "than a second can be missed. Without a NAME it follows all mutexes of the store, also those\n"
+    "that come later, and prints no line for one that is free at first.\n"
     "\n"
     "With --json each line is an object with at (milliseconds since 1970), mutex, before and "
     "after\n"
     "(the ids, empty for nobody) and fence (null: not known).\n"
     "\n"
     "Examples:\n"
+    "  simba watch\n"
     "  simba watch backup deploy\n"
     "  simba watch --json backup | while read -r change; do notify \"$change\"; done\n"
     "\n"
@@ -353,11 +465,11 @@ static const char details[] =
 
 const struct cli_verb cli_verb_watch = {
     .name = "watch",
-    .usage = "watch [OPTION...] NAME...",
+    .usage = "watch [OPTION...] [NAME...]",
     .summary = "print every change of ownership as it happens",
     .details = details,
     .options = options,
     .into = &this_watch,
-    .operands = CLI_OPERANDS_NAMES,
+    .operands = CLI_OPERANDS_ANY,
     .run = run,
 };

@@ -10,11 +10,12 @@
  *     RUNNING, not held   ACQUIRE when due and no callback of a term is owed; READ if it follows
  *     RUNNING, held       GUARD from ttl_at on, with back-off, until lease_until ends the belief
  *     STOPPING            GUARD while on_released runs, RELEASE of the exact record, done;
- *                         a READ before it where a lost reply left the record unknown
+ *                         a READ before it where a lost reply left the record unknown;
+ *                         no RELEASE where the term is to stay on the store
  *
- * Only a belief ends by the clock. A stopping contender believes in nothing any more; it guards in
- * silence until the store names another owner, so that a clean-up that outlasts a lapse can become
- * exclusive again.
+ * Only a belief ends by the clock. A stopping contender no longer believes that it owns. It still
+ * renews, without telling anybody, until the store names another owner: so a clean-up that takes
+ * longer than the lease can become exclusive again.
  */
 #include "core/machine_state.h"
 
@@ -29,7 +30,8 @@ static const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Self-fencing: the belief ends by the clock alone, before the store can grant anybody else. */
+/* Self-fencing: the belief ends by the clock alone, before the store can grant another
+ * contender. */
 static void expire(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
     if (sb_machine_believes(m) && now_ms >= m->lease_until_ms)
@@ -58,19 +60,20 @@ static void on_start(struct sb_machine *m, int64_t now_ms)
 
 /* on_released runs first, while the lease is still guarded; the release comes when it has
  * returned. */
-static void on_stop(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
+static void on_stop(struct sb_machine *m, int64_t now_ms, bool leaves, struct sb_step *step)
 {
     SB_CHECK(!m->ends_term && !m->lost, "a stop begins once");
     sb_machine_set_owner(m, &nobody, step);
     step->released |= m->held;
     m->ends_term = step->released;
+    m->leaves = leaves && step->released;
     sb_machine_set_status(m, SIMBA_STOPPING);
     m->failures = 0;
     m->stop_at_ms = sb_later(now_ms, m->timing->stop_timeout_ms);
 }
 
-/* What failed under a stop's callbacks were guards; the release that they held up is due at
- * once. */
+/* Only guards can have failed while the callbacks of a stop ran. The release that waited for them
+ * is due at once. */
 static void on_returned(struct sb_machine *m, unsigned returned)
 {
     SB_CHECK(returned <= m->callbacks, "only callbacks that were asked for return");
@@ -90,8 +93,8 @@ static void on_wake(struct sb_machine *m, int64_t now_ms)
         m->attempt_at_ms = sb_earlier(m->attempt_at_ms, now_ms);
 }
 
-/* The one before this waiter has the time of a reservation to acquire. If it does not, this one is
- * next. */
+/* The waiter before this one may acquire until its reservation ends. After that it is this one's
+ * turn. */
 static void on_reserved(struct sb_machine *m, int64_t now_ms)
 {
     int64_t over_ms = sb_machine_reservation_over_ms(m, m->timing->reserve_ms, 1, now_ms);
@@ -112,7 +115,7 @@ static void on_changed(struct sb_machine *m, int64_t now_ms)
         m->read_at_ms = sb_earlier(m->read_at_ms, now_ms);
 }
 
-/* Whatever is still in flight belongs to the session that ended, hence the new generation. */
+/* Requests in flight belong to the session that ended, so a new generation begins. */
 static void on_session_lost(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
 {
     if (m->status == SIMBA_INITIAL)
@@ -140,7 +143,7 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
         on_start(m, e->now_ms);
         break;
     case SB_EVENT_STOP:
-        on_stop(m, e->now_ms, step);
+        on_stop(m, e->now_ms, e->leaves, step);
         break;
     case SB_EVENT_REPLY:
         sb_machine_take_reply(m, e, step);
@@ -208,8 +211,7 @@ static void send_request(struct sb_machine *m, enum simba_op op, int64_t now_ms,
     step->request.shared = m->reading;
 }
 
-/* Which request stands next, whenever it is due; SIMBA_OP_NONE while a callback must return
- * first. */
+/* The next request, due now or later; SIMBA_OP_NONE while a callback must return first. */
 static enum simba_op next_op(const struct sb_machine *m)
 {
     SB_CHECK(m->status != SIMBA_INITIAL, "a stopped machine asks for nothing");
@@ -224,7 +226,7 @@ static enum simba_op next_op(const struct sb_machine *m)
     return sb_machine_asks_before_release(m) ? SIMBA_OP_READ : SIMBA_OP_RELEASE;
 }
 
-/* When it is due. The last requests of a stop wait for nothing but the back-off. */
+/* When that request is due. The last requests of a stop wait for the back-off only. */
 static int64_t next_at(const struct sb_machine *m)
 {
     if (m->status == SIMBA_STOPPING && m->callbacks == 0 && m->failures == 0)
@@ -244,6 +246,11 @@ static void plan(struct sb_machine *m, int64_t now_ms, struct sb_step *step)
         if (!m->touched && m->claim == SB_CLAIM_NONE && m->callbacks == 0) {
             /* Nothing was asked, and nothing older came to light. */
             sb_machine_finish(m, SIMBA_OK, step);
+            return;
+        }
+        if (m->leaves && m->in_flight == SIMBA_OP_NONE && m->callbacks == 0) {
+            /* The answer to a GUARD is waited for: later it would be given back. */
+            sb_machine_finish(m, m->held ? SIMBA_OK : SIMBA_ELOST, step);
             return;
         }
     }

@@ -33,7 +33,7 @@ struct sb_timing {
     int64_t jitter_max_ms;
     int64_t turn_ms; /* from one waiter to the next in the queue; 0: the jitter keeps them apart */
     int64_t reserve_ms; /* how long a free mutex waits for the next in the queue; 0: for nobody */
-    bool fair;          /* whether there is a reserve_ms: the URL's word */
+    bool fair;          /* whether there is a reserve_ms: fair= in the URL */
     int64_t stop_timeout_ms;
     int64_t read_ms; /* between two READs of a follower; 0: the store tells it of changes */
 };
@@ -55,13 +55,14 @@ enum sb_answer {
     SB_ANSWER_OTHER,  /* another contender is */
     SB_ANSWER_NOBODY, /* nobody is */
     SB_ANSWER_FAILED, /* it was not carried out and will not be */
-    SB_ANSWER_UNKNOWN /* nobody knows whether it was or will be carried out */
+    SB_ANSWER_UNKNOWN /* it may have been carried out, or will be, or not */
 };
 
 struct sb_event {
     enum sb_event_type type;
     int64_t now_ms;
     unsigned returned; /* RETURNED */
+    bool leaves;       /* STOP: a term that is held stays on the store, and runs out there */
     /* REPLY: */
     uint32_t generation;
     enum simba_op op;
@@ -94,17 +95,17 @@ struct sb_step {
     bool acquired; /* and that made me the owner */
     bool released; /* and I was the owner */
     bool renewed;  /* I still am, for longer: `state` has me twice. Only where renewals are told */
-    /* The owner that was known owns still: there is no change to be read any more. */
+    /* The known owner still owns: no change is left to be read. */
     bool confirmed;
     struct simba_state state;
     bool stopped; /* the stop is complete */
     /* SIMBA_OK, or why something may be left on the store; SIMBA_ELOST: the term that the stop
-     * ended was gone before it was given back */
+     * ended was gone before its release */
     int stop_code;
     int64_t deadline_ms; /* the next tick, not the end of the belief; SIMBA_INFINITE: none */
 };
 
-/* What the store is believed to have of mine. */
+/* What the store has of this contender, as far as it knows. */
 enum sb_claim {
     SB_CLAIM_NONE,   /* nothing */
     SB_CLAIM_MINE,   /* a record with `revision` */
@@ -131,14 +132,15 @@ struct sb_machine {
     /* An older ACQUIRE succeeded or is unknown, and the store may have run it after the request in
      * flight. */
     bool doubt;
-    bool rival;     /* the store has a term of my id that is not mine: it is waited for */
-    bool ends_term; /* a stop ends a term that has neither been given back nor found gone yet */
-    bool lost;      /* a stop has found the term gone that it ends */
-    int last_code;  /* of the last request */
+    bool rival;             /* the store has a term of my id that is not mine: it is waited for */
+    bool ends_term;         /* a stop ends a term that is neither released nor found gone yet */
+    bool lost;              /* a stop has found the term gone that it ends */
+    bool leaves;            /* a stop leaves the term that it ends on the store */
+    int last_code;          /* of the last request */
     int64_t attempt_at_ms;  /* when the next request is due */
     int64_t read_at_ms;     /* when the next such READ is due; SIMBA_INFINITE: never */
     int64_t lease_until_ms; /* the end of the belief while held */
-    int64_t stop_at_ms;     /* the end of a stop's patience */
+    int64_t stop_at_ms;     /* when a stop gives up */
     uint64_t fence;         /* of the term, while held */
     uint64_t revision; /* of the record when it was last told; it still is where claim is MINE */
     uint64_t claimed;  /* the token of its term then; 0: not known */
@@ -150,11 +152,11 @@ struct sb_machine {
 
 void sb_machine_init(struct sb_machine *machine, const struct sb_timing *timing, uint64_t seed);
 
-/* Before the first step. Each renewal is told then; otherwise none is. */
+/* Makes the machine tell each renewal. Call it before the first step. */
 void sb_machine_tell_renewals(struct sb_machine *machine);
 
-/* Before the first step. While it waits it sends a READ when a notice says that the owner changed;
- * otherwise it learns of a change between others by its next attempt. */
+/* Makes a waiting contender send a READ when a notice says that the owner changed. Otherwise it
+ * learns of a change between others by its next attempt. Call it before the first step. */
 void sb_machine_follow(struct sb_machine *machine);
 
 /* Returns SIMBA_OK, or SIMBA_ESTATE when START or STOP does not fit the status; then nothing has
@@ -171,7 +173,7 @@ int64_t sb_machine_ttl_ms(const struct sb_machine *machine);
 /* The token of the term that is believed in; 0: none. */
 uint64_t sb_machine_fence(const struct sb_machine *machine);
 
-/* The rule that the machine breaks, or NULL. Every step checks that it is none. */
+/* The rule that the machine breaks, or NULL. Every step checks that this is NULL. */
 const char *sb_machine_broken_rule(const struct sb_machine *machine);
 
 #endif

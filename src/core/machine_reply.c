@@ -1,6 +1,6 @@
 /*
- * machine_reply.c - what the answer to a request means to a contender: it has won, renewed or lost,
- * must ask, give back or try again later.
+ * machine_reply.c - what the answer to a request means to a contender: it has won, renewed or lost;
+ * or it must ask, release or try again later.
  *
  * A release always names the revision of the record. When a lost reply left that unknown, a READ
  * asks first. So a release that reaches the store late can never hit a later term of the same id. A
@@ -46,8 +46,8 @@ static struct simba_owner owner_of(const struct sb_machine *m, const struct sb_e
 
 /* ---- When to try again ----------------------------------------------------------------------- */
 
-/* Doubles with every failure in a row, half of it random. An owner must come back several times
- * within its transition; a contender has time, and so has a stop whose lease has lapsed. */
+/* Doubles with every failure in a row, half of it random. An owner must try several times within
+ * its transition. A contender has time, and so has a stop whose lease has ended. */
 static int64_t retry_delay(struct sb_machine *m, int64_t now_ms)
 {
     int64_t transition_ms = m->timing->transition_ms;
@@ -68,8 +68,8 @@ static void retry_later(struct sb_machine *m, int64_t now_ms)
     m->attempt_at_ms = sb_later(now_ms, retry_delay(m, now_ms));
 }
 
-/* Whether a place in the queue decides when to come. Not past the end of the jitter: the queue may
- * have many that died, and far back there is no telling. */
+/* Whether the place in the queue decides when to try. It does not if the turn would come after the
+ * longest jitter: many waiters before this one may be dead. */
 static bool has_turn(const struct sb_timing *t, int64_t place)
 {
     int64_t turns_ms = t->jitter_max_ms - LEASE_GRAIN_MS;
@@ -89,9 +89,9 @@ static void wait_for(struct sb_machine *m, const struct simba_owner *owner, int6
     m->attempt_at_ms = sb_later(now_ms, delay);
 }
 
-/* The first comes when the lease has ended by its own clock, the others a turn after each other.
- * Where the store's clock is slower it comes too early, is told how long the lease still lasts, and
- * comes again. Nobody waits for those before it: they may be dead. */
+/* The first comes when the lease has ended by its own clock, the others a turn after each other. If
+ * the store's clock is slower, the waiter comes too early, is told how long the lease still lasts,
+ * and comes again. No waiter waits for those before it: they may be dead. */
 static void take_turn(struct sb_machine *m, int64_t place, int64_t now_ms)
 {
     int64_t after_ms = LEASE_GRAIN_MS + (place - 1) * m->timing->turn_ms;
@@ -145,9 +145,9 @@ static void win(struct sb_machine *m, const struct sb_event *e, struct sb_step *
     step->acquired = true;
 }
 
-/* A stopping contender has told that it does not own any more; it guards in silence. A proof that
- * is older than the ttl says nothing new: the next guard waits as after a failure, or it would
- * follow at once, again and again. */
+/* A stopping contender has told the application that it no longer owns, so its renewals are not
+ * told. A proof that is older than the ttl proves nothing new. The next guard then waits as after a
+ * failure; otherwise guards would follow each other without a pause. */
 static void renew(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     struct simba_owner me = owner_of(m, e);
@@ -238,8 +238,8 @@ static void wait_for_rival(struct sb_machine *m, const struct sb_event *e)
     wait_for(m, &rival, e->now_ms);
 }
 
-/* The application is told of nobody: it could not tell its rival from itself. What an older
- * generation of my own has acquired is given back; it is no rival. */
+/* The application is told that nobody owns, because it could not tell the rival from itself. What
+ * an older generation of this contender has acquired is released; it is no rival. */
 static void on_foreign(struct sb_machine *m, const struct sb_event *e, struct sb_step *step)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
@@ -263,8 +263,8 @@ static void on_foreign(struct sb_machine *m, const struct sb_event *e, struct sb
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* Every own change of the record adds 1, where revisions count: what is known to have happened
- * cannot happen again. */
+/* Where revisions count, each change by this contender adds 1. A change that is known to have
+ * happened is not expected again. */
 static void settle(struct sb_machine *m, const struct sb_event *e)
 {
     uint64_t changes =
@@ -461,7 +461,7 @@ void sb_machine_take_reply(struct sb_machine *m, const struct sb_event *e, struc
     if (e->op == SIMBA_OP_RELEASE) {
         m->give_back = false;
         if (answered && !e->missed)
-            m->ends_term = false; /* given back, whatever has followed in the record */
+            m->ends_term = false; /* released, whatever the record says now */
     }
     foreign = e->answer == SB_ANSWER_MINE && is_foreign(m, e);
     if (sb_machine_may_renew(e->op) && e->answer != SB_ANSWER_UNKNOWN)

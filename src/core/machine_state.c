@@ -105,6 +105,7 @@ void sb_machine_finish(struct sb_machine *m, int code, struct sb_step *step)
     step->stop_code = m->lost && code != SIMBA_ETIMEDOUT ? SIMBA_ELOST : code;
     m->ends_term = false;
     m->lost = false;
+    m->leaves = false;
 }
 
 void sb_machine_find_gone(struct sb_machine *m)
@@ -151,7 +152,7 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
         return "a contender that waits for its rival holds nothing";
     if ((m->held || m->ends_term || m->claim == SB_CLAIM_MINE) && m->revision == 0)
         return "a record that is known has a revision";
-    if ((m->ends_term || m->lost) && m->status != SIMBA_STOPPING)
+    if ((m->ends_term || m->lost || m->leaves) && m->status != SIMBA_STOPPING)
         return "only a stop ends a term";
     return NULL;
 }

@@ -46,13 +46,13 @@ void sb_machine_set_status(struct sb_machine *machine, enum simba_status status)
 void sb_machine_set_owner(struct sb_machine *machine, const struct simba_owner *owner,
                           struct sb_step *step);
 
-/* The term ends without our asking for it, in favour of `owner`. */
+/* The term ends without a stop; `owner` owns now. */
 void sb_machine_lose(struct sb_machine *machine, const struct simba_owner *owner, int64_t now_ms,
                      struct sb_step *step);
 
-/* Ends a stop. One that is given up (SIMBA_ETIMEDOUT) says so: a callback may still run. A loss is
- * told rather than that the wait queue could not be left: a place there runs out by itself, but
- * another may have owned while the application worked. */
+/* Ends a stop. One that is given up (SIMBA_ETIMEDOUT) says so: a callback may still run. If the
+ * term was lost and the wait queue could not be left as well, the loss is told: a place in the
+ * queue expires by itself, but another contender may have owned while the application worked. */
 void sb_machine_finish(struct sb_machine *machine, int code, struct sb_step *step);
 
 /* The store does not have the term that a stop ends. */
@@ -65,7 +65,7 @@ void sb_machine_take_reply(struct sb_machine *machine, const struct sb_event *ev
                            struct sb_step *step);
 
 /* When to try again after a reservation that has `left_ms` left, for the one that has this place in
- * the queue. Nobody waits for those before it: they may be dead. */
+ * the queue. No waiter waits for those before it: they may be dead. */
 int64_t sb_machine_reservation_over_ms(const struct sb_machine *machine, int64_t left_ms,
                                        int64_t place, int64_t now_ms);
 

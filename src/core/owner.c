@@ -48,7 +48,7 @@ bool simba_owner_has_owner(const struct simba_owner *owner, int64_t now_ms)
     return owner->id[0] != '\0' && simba_owner_is_in_transition(owner, now_ms);
 }
 
-/* No id is nobody's, so an empty one never owns. */
+/* An empty id stands for nobody, so it never owns. */
 bool simba_owner_is_owner(const struct simba_owner *owner, const char *id)
 {
     return id != NULL && id[0] != '\0' && strcmp(owner->id, id) == 0;

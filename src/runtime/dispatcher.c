@@ -105,6 +105,7 @@ static void enqueue(struct queue *queue, struct sb_strand *strand)
 
 static void dequeue(struct queue *queue, struct sb_strand *strand)
 {
+    SB_CHECK(sb_lock_is_mine(&strand->dispatcher->lock), "strands are queued with the lock held");
     if (strand->previous != NULL)
         strand->previous->next = strand->next;
     else
@@ -167,6 +168,7 @@ static void hand_over(struct sb_dispatcher *d, struct sb_strand *strand)
 
 static void run_handed_over(struct sb_dispatcher *d, struct sb_strand *strand)
 {
+    SB_CHECK(has_executor(d), "a strand is handed over where there is an executor");
     if (run_one(d, strand, false))
         hand_over(d, strand);
 }
@@ -278,6 +280,7 @@ static void join_worker(struct sb_worker *w)
  * will come to it. */
 static void wake_or_add_worker(struct sb_dispatcher *d)
 {
+    SB_CHECK(sb_lock_is_mine(&d->lock), "threads are counted with the lock held");
     SB_CHECK(d->running >= d->waiting && d->shared.idle >= 0, "threads are counted in and out");
     if (d->shared.length > d->shared.idle && d->running - d->waiting < d->most)
         add_worker(d, NULL);
@@ -291,6 +294,7 @@ static void place(struct sb_dispatcher *d, struct sb_strand *strand, bool here)
 {
     struct sb_worker *w = strand->worker;
 
+    SB_CHECK(sb_lock_is_mine(&d->lock), "strands are queued with the lock held");
     SB_CHECK(!has_executor(d), "an executor is handed its strands");
     if (w != NULL) {
         SB_CHECK(!w->own.ending, "a strand goes to a thread that stays");
@@ -359,6 +363,7 @@ bool sb_dispatcher_call(struct sb_strand *strand, struct sb_call *call)
     struct sb_dispatcher *d = strand->dispatcher;
     bool was_idle;
 
+    SB_CHECK(call->run != NULL, "a call that is queued can run");
     call->next = NULL;
     sb_lock_take(&d->lock);
     if (strand->last != NULL)
@@ -446,6 +451,7 @@ void sb_strand_end_thread(struct sb_strand *strand)
 
     sb_lock_take(&d->lock);
     if (strand->worker != NULL) {
+        SB_CHECK(!strand->worker->own.ending, "a thread of one strand is ended once");
         strand->worker->own.ending = true;
         pthread_cond_signal(&strand->worker->own.ready);
         strand->worker = NULL;
@@ -460,6 +466,7 @@ bool sb_strand_is_busy(struct sb_strand *strand)
 
     sb_lock_take(&d->lock);
     busy = strand->busy;
+    SB_CHECK(busy || strand->first == NULL, "a strand that has calls is busy");
     sb_lock_release(&d->lock);
     return busy;
 }
@@ -470,6 +477,7 @@ bool sb_dispatcher_is_busy(struct sb_dispatcher *d)
 
     sb_lock_take(&d->lock);
     busy = d->busy > 0;
+    SB_CHECK(busy || d->shared.first == NULL, "a strand that waits for a thread is busy");
     sb_lock_release(&d->lock);
     return busy;
 }
@@ -505,6 +513,7 @@ static struct sb_worker *take_worker(struct sb_dispatcher *d)
     struct sb_worker *w;
 
     sb_lock_take(&d->lock);
+    SB_CHECK(d->shared.ending, "threads are joined when the dispatcher ends");
     w = d->workers;
     if (w != NULL)
         d->workers = w->next;

@@ -79,6 +79,7 @@ static int open_first(struct sb_engine *engine, const struct sb_engine_config *c
     struct simba_error why = {0};
     int code;
 
+    SB_CHECK(engine->pending == 0, "a store is opened before anything is asked of it");
     SB_CHECK(engine->backend == NULL, "a backend is opened once");
     code = sb_loop_open_backend(engine->loop, engine->ops, &backend, &engine->host,
                                 &engine->backend, &why);
@@ -119,6 +120,11 @@ void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metr
     sb_metrics_read(&engine->metrics, metrics);
 }
 
+bool sb_engine_has_sessions(const struct sb_engine *engine)
+{
+    return engine->ops->has_sessions;
+}
+
 bool sb_engine_has_queue(const struct sb_engine *engine)
 {
     return engine->ops->has_queue;
@@ -127,6 +133,16 @@ bool sb_engine_has_queue(const struct sb_engine *engine)
 bool sb_engine_has_properties(const struct sb_engine *engine)
 {
     return engine->ops->has_properties;
+}
+
+bool sb_engine_can_forget(const struct sb_engine *engine)
+{
+    return engine->ops->can_forget;
+}
+
+bool sb_engine_can_inspect(const struct sb_engine *engine)
+{
+    return engine->ops->can_inspect;
 }
 
 int sb_engine_life_fd(struct sb_engine *engine)
@@ -148,6 +164,7 @@ static void close_backend(void *argument)
 {
     struct sb_engine *engine = argument;
 
+    SB_CHECK(sb_loop_is_current(engine->loop), "a store is closed on the loop thread");
     SB_CHECK(engine->batch == NULL, "an engine is freed when all requests were sent");
     engine->ops->close(engine->backend, on_backend_closed, engine);
 }

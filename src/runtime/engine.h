@@ -76,8 +76,11 @@ const struct sb_log *sb_engine_log(const struct sb_engine *engine);
 void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metrics);
 
 /* Whether the store knows who waits; and simba_client_life_fd. */
+bool sb_engine_has_sessions(const struct sb_engine *engine);
 bool sb_engine_has_queue(const struct sb_engine *engine);
 bool sb_engine_has_properties(const struct sb_engine *engine);
+bool sb_engine_can_forget(const struct sb_engine *engine);
+bool sb_engine_can_inspect(const struct sb_engine *engine);
 int sb_engine_life_fd(struct sb_engine *engine);
 
 /* Waits until all services are gone and all requests are answered. False: a callback has not

@@ -191,6 +191,7 @@ static void on_abandoned_closed(void *argument)
     struct sb_late_store *late = argument;
 
     sb_lock_take(&late->lock);
+    SB_CHECK(late->closing && !late->is_store_closed, "a store that is abandoned is closed once");
     late->is_store_closed = true;
     pthread_cond_signal(&late->changed);
     sb_lock_release(&late->lock);
@@ -425,6 +426,7 @@ static void on_store_closed(void *argument)
 {
     struct sb_late_store *late = argument;
 
+    SB_CHECK(late->closed != NULL, "a store is closed for the engine");
     late->close_task.run = run_closed;
     sb_loop_post(late->config.loop, &late->close_task);
 }
@@ -450,6 +452,8 @@ static void run_opened(struct simba_task *task)
     struct sb_late_store *late = SB_CONTAINER(struct sb_late_store, opened_task, task);
     const struct simba_backend_host *host = late->config.host;
 
+    SB_CHECK(sb_loop_is_current(late->config.loop),
+             "the engine learns of its store on its own loop");
     SB_CHECK(!sb_late_is_open(late), "a store is opened once");
     pthread_join(late->thread, NULL);
     if (late->closed != NULL) { /* closed meanwhile */
@@ -466,6 +470,7 @@ static void close_late(simba_backend *backend, void (*closed)(void *argument), v
 {
     struct sb_late_store *late = (struct sb_late_store *)backend;
 
+    SB_CHECK(sb_loop_is_current(late->config.loop), "the engine closes its store on its own loop");
     sb_lock_take(&late->lock);
     SB_CHECK(!late->closing, "a store is closed once");
     late->closing = true;

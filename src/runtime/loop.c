@@ -141,6 +141,7 @@ static void fire_timers(struct sb_loop *loop)
     int64_t now_ms = simba_now_ms();
     struct sb_timer *timer;
 
+    SB_CHECK(sb_loop_is_current(loop), "timers fire on the loop thread");
     while ((timer = sb_timers_first(&loop->timers)) != NULL && timer->at_ms <= now_ms) {
         sb_timers_cancel(&loop->timers, timer);
         SB_CHECK(!timer->armed, "a timer that fires is not armed any more");
@@ -155,7 +156,7 @@ static void on_clock(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    SB_CHECK(sb_loop_is_current(loop), "timers fire on the loop thread");
+    SB_CHECK(sb_loop_is_current(loop), "the clock is read on the loop thread");
     if (read(loop->clock_fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
         return;
     loop->armed_for_ms = SIMBA_INFINITE;
@@ -206,6 +207,7 @@ static void catch_up(struct sb_loop *loop)
 {
     unsigned rounds = 0;
 
+    SB_CHECK(sb_loop_is_current(loop), "a round ends on the loop thread");
     do {
         run_tasks(loop);
         loop->turn(loop->argument);
@@ -218,6 +220,7 @@ static void on_after_wait(uv_check_t *check)
 {
     struct sb_loop *loop = check->data;
 
+    SB_CHECK(sb_loop_is_current(loop), "a round ends on the loop thread");
     loop->turn(loop->argument);
 }
 
@@ -256,6 +259,7 @@ static bool has_preparer(struct sb_loop *loop)
 /* How long there is nothing to do, as far as we know; -1 for good. */
 static int quiet_ms(struct sb_loop *loop)
 {
+    SB_CHECK(sb_loop_is_current(loop), "the owner asks how long a loop is quiet");
     SB_CHECK(loop->borrower_done == NULL, "the loop's thread waits when nobody borrows the loop");
     catch_up(loop);
     sb_loop_set_clock(loop);
@@ -281,6 +285,7 @@ bool sb_loop_join(struct sb_loop *loop)
 {
     bool is_borrower = sb_loop_owner_join(&loop->owner);
 
+    SB_CHECK(!is_borrower || sb_loop_is_current(loop), "a borrower owns the loop");
     if (!is_borrower)
         sb_loop_wake_for_tasks(loop);
     return is_borrower;
@@ -422,6 +427,7 @@ static int init_handles(struct sb_loop *loop)
 
 static void close_handles(struct sb_loop *loop)
 {
+    SB_CHECK(!uv_is_closing((const uv_handle_t *)&loop->inbox_signal), "a loop is ended once");
     uv_close((uv_handle_t *)&loop->inbox_signal, NULL);
     uv_close((uv_handle_t *)&loop->clock_poll, NULL);
     uv_close((uv_handle_t *)&loop->before_wait, NULL);
@@ -430,6 +436,7 @@ static void close_handles(struct sb_loop *loop)
 
 static void free_loop(struct sb_loop *loop)
 {
+    SB_CHECK(loop->borrower_done == NULL, "a loop is freed when nobody borrows it");
     uv_run(&loop->uv, UV_RUN_DEFAULT); /* lets closing handles close */
     uv_loop_close(&loop->uv);
     sb_loop_owner_destroy(&loop->owner);

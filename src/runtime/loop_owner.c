@@ -96,6 +96,7 @@ static void wake_in(struct sb_loop_owner *w, int ms)
 {
     const struct itimerspec when = {.it_value = {.tv_nsec = ms > 0 ? ms * 1000000L : 1}};
 
+    SB_CHECK(sb_lock_is_mine(&w->lock), "the loop's thread is woken with the lock held");
     timerfd_settime(w->wake_fd, 0, &when, NULL);
 }
 
@@ -104,9 +105,11 @@ static void wake_in(struct sb_loop_owner *w, int ms)
 static void sleep_until_woken(struct sb_loop_owner *w, int timeout_ms)
 {
     struct epoll_event happened[2];
-    int count = epoll_wait(w->watch_fd, happened, 2, timeout_ms);
     uint64_t rings;
+    int count;
 
+    SB_CHECK(!sb_loop_owner_is_me(w), "a thread that sleeps does not own the loop");
+    count = epoll_wait(w->watch_fd, happened, 2, timeout_ms);
     for (int i = 0; i < count; i++)
         if (happened[i].data.fd == w->wake_fd)
             while (read(w->wake_fd, &rings, sizeof rings) < 0 && errno == EINTR)
@@ -197,6 +200,7 @@ void sb_loop_owner_note_use(struct sb_loop_owner *w)
  * small machine take the core from the thread that is needed next. */
 static void send_to_sleep(struct sb_loop_owner *w)
 {
+    SB_CHECK(sb_lock_is_mine(&w->lock), "the loop's thread is sent to sleep with the lock held");
     SB_CHECK(w->is_borrowed, "only a borrower lets the thread sleep");
     if (w->thread == WATCHING) {
         watch_events(w, false);
@@ -215,6 +219,7 @@ void sb_loop_owner_let_sleep(struct sb_loop_owner *w)
  * again. */
 static void let_thread_check(struct sb_loop_owner *w)
 {
+    SB_CHECK(w->thread == SLEEPING, "a thread that sleeps begins to check");
     SB_CHECK(!w->is_borrowed, "the loop's thread checks a loop that was given back");
     w->thread = CHECKING;
     wake_in(w, CHECK_MS);

@@ -83,6 +83,7 @@ static void run_notice(struct simba_task *task)
     struct sb_engine *engine = notice->engine;
     bool again;
 
+    SB_CHECK(sb_loop_is_current(engine->loop), "notices are told on the loop thread");
     sb_lock_take(&engine->notices_lock);
     again = notice->again;
     notice->again = false;
@@ -118,6 +119,7 @@ static struct notice *find_equal(struct sb_engine *engine, const struct notice *
 {
     struct sb_hash_node *node = NULL;
 
+    SB_CHECK(sb_lock_is_mine(&engine->notices_lock), "notices are searched with their lock held");
     while ((node = sb_hash_table_find(&engine->notices, node, hash)) != NULL) {
         struct notice *other = SB_CONTAINER(struct notice, node, node);
 

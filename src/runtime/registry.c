@@ -62,8 +62,9 @@ static void grow(struct sb_registry *r)
     r->size = larger.size;
 }
 
-static bool has(const struct sb_registry *r, const char *mutex, const char *id)
+static bool has(struct sb_registry *r, const char *mutex, const char *id)
 {
+    SB_CHECK(sb_lock_is_mine(&r->lock), "the registry is searched with its lock held");
     for (const struct sb_member *m = *bucket_of(r, mutex); m != NULL; m = m->next) {
         if (m->id != NULL && strcmp(m->mutex, mutex) == 0 && strcmp(m->id, id) == 0)
             return true;

@@ -100,6 +100,7 @@ static unsigned count_request(struct sb_starts *starts)
 
 static void count_answer(struct sb_starts *starts, unsigned round)
 {
+    SB_CHECK(round <= starts->round, "a request counts in the round in which it was sent");
     if (round != starts->round)
         return;
     SB_CHECK(starts->under_way > 0, "a request of this round is answered once");
@@ -137,6 +138,7 @@ void sb_requests_flush(void *argument)
         struct simba_request *batch = engine->batch;
 
         SB_CHECK(engine->backend != NULL, "requests are sent when the engine is complete");
+        SB_CHECK(sb_loop_is_current(engine->loop), "requests leave on the loop thread");
         engine->batch = NULL;
         engine->batch_end = &engine->batch;
         sb_reads_end_turn(engine->reads);
@@ -246,6 +248,7 @@ static void keep_property(struct sb_request *request, const struct simba_reply *
  * returns. */
 static void keep_answer(struct sb_request *request, const struct simba_reply *reply)
 {
+    SB_CHECK(request->answered_at_us == 0, "a request is answered once");
     request->reply = *reply;
     request->reply.owner = NULL;
     request->reply.list = NULL;
@@ -267,6 +270,7 @@ void sb_requests_reply(const struct simba_backend_host *host, struct simba_reque
     struct sb_request *request = (struct sb_request *)wire;
     struct sb_engine *engine = sb_engine_of_host(host);
 
+    SB_CHECK(request->engine == engine, "an answer comes to the engine that has asked");
     if (sb_loop_is_current(engine->loop)) {
         answer(request, reply);
         return;

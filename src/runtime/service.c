@@ -318,8 +318,11 @@ static void call_back(struct sb_service *s, const struct sb_report *report, unsi
 {
     const struct sb_service_calls *c = &s->calls;
 
+    SB_CHECK(sb_service_is_inside(s), "callbacks run on the strand");
     SB_CHECK(!(report->acquired && report->released),
              "a report tells of a win or of a loss, not both");
+    if (report->acquired && c->before_acquired != NULL)
+        c->before_acquired(c->object);
     if (begin_acquired(s, report, ends))
         c->on_acquired(c->user, &report->state);
     if (begin_released(s, report, ends))
@@ -330,6 +333,7 @@ static void call_back(struct sb_service *s, const struct sb_report *report, unsi
 
 static void tell_returned(struct sb_service *s)
 {
+    SB_CHECK(sb_service_is_inside(s), "a callback returns on the strand");
     if (atomic_fetch_add(&s->returned, 1) == 0) {
         sb_service_hold(s);
         sb_loop_post(s->engine->loop, &s->returned_task);
@@ -376,6 +380,7 @@ unsigned sb_service_keep_report(struct sb_service *s, const struct sb_step *step
 {
     unsigned untold;
 
+    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a report is kept with the lock held");
     sb_packed_get_report(&s->packed, report);
     SB_CHECK(report->pending || step->changed || step->renewed, "a report that is kept has news");
     untold = sb_report_keep(report, step);

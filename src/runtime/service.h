@@ -21,10 +21,13 @@ struct sb_service_calls {
     void *user;
     simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
     void *closed_user;
-    /* For the library's own objects: called on the loop thread after every step, with no lock held.
-     * It must not block. A service with a hook and no callbacks has nobody to wait for. */
-    void (*hook)(void *user, struct sb_service *service, const struct sb_event *event,
+    /* For the library's own objects: called on the loop thread after every step, before its
+     * callbacks are queued, with no lock held. It must not block. A service with a hook and no
+     * callbacks has nobody to wait for. */
+    void (*hook)(void *object, struct sb_service *service, const struct sb_event *event,
                  const struct sb_step *step);
+    /* The same: called before on_acquired, on its thread. It may wait. NULL: none. */
+    void (*before_acquired)(void *object);
     /* Frees the library's own object that the service belongs to, on any thread: nothing uses
      * either any more. */
     void (*gone)(void *object);
@@ -48,6 +51,9 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
 int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
+
+/* A stop that leaves the term of a contender on the store, where it runs out. */
+int sb_service_leave(struct sb_service *service, struct simba_error *error);
 
 /* A start by a thread that waits for the loop next (sb_engine_wait), and so need not wake it. It
  * does not wait for its turn: there are only so many threads. */

@@ -87,6 +87,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
  * the warning, unless a stop has asked. */
 static void forget_error(struct sb_service *s)
 {
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "errors are forgotten on the loop thread");
     if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->status)))
         sb_log(&s->engine->log, SIMBA_LOG_WARN, "mutex '%s': the store answers again",
                s->member.mutex);

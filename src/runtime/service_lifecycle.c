@@ -73,7 +73,8 @@ int sb_service_start(struct sb_service *s, struct simba_error *error)
 /* ---- Stop ------------------------------------------------------------------------------------ */
 
 /* The caller wakes the loop or waits. */
-static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_error *error)
+static int begin_stop(struct sb_service *s, bool leaves, unsigned *ret_stops,
+                      struct simba_error *error)
 {
     struct sb_engine *engine = s->engine;
     int status = atomic_load(&s->status);
@@ -84,6 +85,7 @@ static int begin_stop(struct sb_service *s, unsigned *ret_stops, struct simba_er
         moved = atomic_compare_exchange_weak(&s->status, &status, SIMBA_STOPPING);
     if (moved) {
         *ret_stops = s->stops;
+        s->leaves = leaves;
         sb_loop_push(engine->loop, &s->stop_task);
     }
     sb_lock_release(&engine->lock);
@@ -104,6 +106,8 @@ static bool is_stopped(void *argument)
 {
     struct stop_wait *wait = argument;
 
+    SB_CHECK(sb_lock_is_mine(&wait->service->engine->lock),
+             "a stop is asked for with the lock held");
     wait->code = wait->service->stop_code;
     return wait->service->stops != wait->stops;
 }
@@ -122,7 +126,7 @@ void sb_service_stop_soon(struct sb_service *s)
 {
     unsigned stops;
 
-    if (begin_stop(s, &stops, NULL) == SIMBA_OK) /* else it stops or has stopped already */
+    if (begin_stop(s, false, &stops, NULL) == SIMBA_OK) /* else it stops or has stopped already */
         sb_loop_wake_for_tasks(s->engine->loop);
 }
 
@@ -131,13 +135,13 @@ static int explain_stop(const struct sb_service *s, int code, struct simba_error
     if (code == SIMBA_ETIMEDOUT)
         return sb_error_set(error, code,
                             "the stop of '%s' was given up: a callback has not returned or the "
-                            "store has not answered; what is left on the store runs out by itself",
+                            "store has not answered; what is left on the store expires by itself",
                             s->member.mutex);
     if (code == SIMBA_ELOST)
-        return sb_error_set(error, code,
-                            "'%s' was no longer ours when it was given back: another may have "
-                            "owned it meanwhile",
-                            s->member.mutex);
+        return sb_error_set(
+            error, code,
+            "'%s' was lost before it was released: another contender may have owned it meanwhile",
+            s->member.mutex);
     if (code != SIMBA_OK)
         return sb_error_set(error, code, "'%s' was stopped, but the store could not be told: %s",
                             s->member.mutex, simba_strerror(code));
@@ -145,7 +149,7 @@ static int explain_stop(const struct sb_service *s, int code, struct simba_error
 }
 
 /* It is held meanwhile, because on_released may close it. */
-int sb_service_stop(struct sb_service *s, struct simba_error *error)
+static int stop(struct sb_service *s, bool leaves, struct simba_error *error)
 {
     unsigned stops;
     int code = sb_engine_check_process(s->engine, error);
@@ -153,13 +157,23 @@ int sb_service_stop(struct sb_service *s, struct simba_error *error)
     if (code != SIMBA_OK)
         return code;
     sb_service_hold(s);
-    code = begin_stop(s, &stops, error);
+    code = begin_stop(s, leaves, &stops, error);
     if (code == SIMBA_OK && sb_dispatcher_is_on(&s->strand))
         sb_loop_wake_for_tasks(s->engine->loop);
     else if (code == SIMBA_OK)
         code = explain_stop(s, wait_stopped(s, stops), error);
     sb_service_drop(s);
     return code;
+}
+
+int sb_service_stop(struct sb_service *s, struct simba_error *error)
+{
+    return stop(s, false, error);
+}
+
+int sb_service_leave(struct sb_service *s, struct simba_error *error)
+{
+    return stop(s, true, error);
 }
 
 static bool is_not_stopping(void *argument)
@@ -183,6 +197,7 @@ static void tell_closed(struct sb_service *s)
 
     sb_lock_take(&engine->lock);
     SB_CHECK(!s->is_closed, "a service is closed once");
+    SB_CHECK(sb_service_status(s) == SIMBA_INITIAL, "a service is closed when it has stopped");
     s->is_closed = true;
     pthread_cond_broadcast(&engine->progress);
     sb_loop_wake(engine->loop);

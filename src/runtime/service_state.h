@@ -47,6 +47,7 @@ struct sb_service {
     _Atomic int64_t place;
     _Atomic int status;
     int stop_code;  /* of the last stop; under engine->lock */
+    bool leaves;    /* the stop under way leaves the term on the store; under engine->lock */
     unsigned stops; /* that are complete; under engine->lock */
     bool is_closed; /* no callback runs or will begin; under engine->lock */
 

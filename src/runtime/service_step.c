@@ -20,6 +20,7 @@ static void show(struct sb_service *s, const union sb_any_machine *machine)
     int starting = SIMBA_STARTING;
     enum simba_status status = sb_service_is_observer(s) ? machine->observer.status : m->status;
 
+    SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a step is shown with the lock held");
     if (!sb_service_is_observer(s)) {
         atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
         atomic_store_explicit(&s->ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
@@ -136,7 +137,7 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         sb_metrics_uncount(&metrics->owned);
         s->contest_at_us = now_us;
         if (event->type == SB_EVENT_STOP) {
-            sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s gives it up", s->member.mutex,
+            sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s releases it", s->member.mutex,
                    s->member.id);
         } else {
             sb_metrics_count(&metrics->losses);
@@ -145,10 +146,10 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
     }
     if (step->stopped && step->stop_code == SIMBA_ELOST) {
         sb_metrics_count(&metrics->losses);
-        sb_log(
-            &s->engine->log, SIMBA_LOG_ERROR,
-            "mutex '%s': %s lost the lease before it gave it up: another may have owned meanwhile",
-            s->member.mutex, s->member.id);
+        sb_log(&s->engine->log, SIMBA_LOG_ERROR,
+               "mutex '%s': %s lost the lease before it released it: another contender may have "
+               "owned meanwhile",
+               s->member.mutex, s->member.id);
     }
 }
 
@@ -188,6 +189,7 @@ static void set_following(struct sb_service *s, bool on)
 
     if (s->following == on || ops->listen == NULL)
         return;
+    SB_CHECK(sb_loop_is_current(s->engine->loop), "followers change on the loop thread");
     SB_CHECK(s->listening && !sb_service_is_observer(s), "a contender that listens follows");
     s->following = on;
     ops->listen(s->engine->backend, s->member.mutex, NULL, on);
@@ -206,6 +208,7 @@ static void on_stopped(struct sb_service *s, int code)
 {
     struct sb_engine *engine = s->engine;
 
+    SB_CHECK(!s->start.waits, "a service that has stopped does not wait to start");
     SB_CHECK(atomic_load(&s->status) == SIMBA_STOPPING, "a contest ends by a stop");
     set_following(s, false);
     set_listening(s, false);
@@ -276,10 +279,10 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
                "mutex '%s': a callback of %s is dropped: its stop was given up", s->member.mutex,
                sb_service_is_observer(s) ? "an observer" : s->member.id);
     sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
+    if (s->calls.hook != NULL)
+        s->calls.hook(s->calls.object, s, event, &step);
     if (report)
         sb_service_call(s, &s->report_call);
-    if (s->calls.hook != NULL)
-        s->calls.hook(s->calls.user, s, event, &step);
     if (step.request.op != SIMBA_OP_NONE)
         send_request(s, &step, now_us);
     if (untold > 0) {
@@ -348,6 +351,7 @@ void sb_service_begin_queued(struct sb_start *start)
 /* It may still be in the queue since an earlier start, which a stop has ended. */
 static void queue_start(struct sb_service *s)
 {
+    SB_CHECK(!s->listening, "a start that waits has not begun");
     SB_CHECK(!s->awaited, "a start that a thread waits for does not queue");
     s->start.waits = true;
     if (s->start.is_queued)
@@ -384,7 +388,13 @@ static void run_stop(struct simba_task *task)
 
     SB_CHECK(atomic_load(&s->status) == SIMBA_STOPPING, "a stop has moved the status before");
     if (!s->start.waits) {
-        sb_service_event(s, SB_EVENT_STOP);
+        int64_t now_us = sb_clock_us();
+        struct sb_event event = {.type = SB_EVENT_STOP, .now_ms = now_us / 1000};
+
+        sb_lock_take(&s->engine->lock);
+        event.leaves = s->leaves;
+        sb_lock_release(&s->engine->lock);
+        step_with(s, &event, NULL, now_us);
         return;
     }
     s->start.waits = false;

@@ -53,6 +53,7 @@ static struct sb_mutex_reads *find_or_make(struct sb_reads *reads, const char *m
     struct sb_mutex_reads *entry = find(reads, mutex, hash);
     size_t size = strlen(mutex) + 1;
 
+    SB_CHECK(sb_loop_is_current(reads->loop), "reads are shared on the loop thread");
     if (entry != NULL)
         return entry;
     entry = sb_alloc_zero(sizeof *entry + size);
@@ -90,6 +91,7 @@ static int64_t free_at(const struct sb_mutex_reads *entry)
  * answer comes back here. */
 static void plan(struct sb_mutex_reads *entry)
 {
+    SB_CHECK(sb_loop_is_current(entry->table->loop), "reads are planned on the loop thread");
     if (entry->under_way > 0)
         return;
     if (!entry->hinted && entry->full_at_ms == 0)
@@ -166,6 +168,7 @@ bool sb_reads_join(struct sb_reads *reads, struct sb_request *request)
 
 void sb_reads_end_turn(struct sb_reads *reads)
 {
+    SB_CHECK(sb_loop_is_current(reads->loop), "a turn ends on the loop thread");
     reads->turn++;
 }
 
@@ -199,6 +202,7 @@ void sb_reads_destroy(struct sb_reads *reads)
         while (reads->buckets[i] != NULL) {
             struct sb_mutex_reads *entry = reads->buckets[i];
 
+            SB_CHECK(entry->under_way == 0, "reads are freed when all are answered");
             reads->buckets[i] = entry->next;
             sb_free(entry);
         }

@@ -59,6 +59,7 @@ static void turn_until_over(struct sb_loop *loop, const struct sb_wait *wait)
     bool may_raise = !sb_loop_has_no_sigpipe(loop);
     struct sb_signal_hold hold;
 
+    SB_CHECK(sb_loop_is_current(loop), "a borrower owns the loop that it runs");
     if (may_raise)
         sb_signal_hold(&hold, SIGPIPE);
     sb_loop_arm(loop, &limit, wait->until_ms);

@@ -48,7 +48,7 @@ struct term {
 };
 
 /* Memory that all processes of a contest share. Zeroed is ready. */
-struct arena {
+struct shared {
     _Atomic int64_t until_ms[SLOTS_MAX]; /* 0: outside */
     atomic_uint wins[SLOTS_MAX];
     atomic_uint terms;
@@ -71,7 +71,7 @@ enum phase {
 
 struct contest;
 
-struct rival {
+struct entrant {
     struct contest *contest;
     struct sb_probe *probe;
     struct sb_shim *shim; /* NULL: not behind one */
@@ -84,85 +84,85 @@ struct rival {
 
 struct contest {
     struct sb_kit *kit;
-    struct arena *arena;
-    struct rival *rivals;
+    struct shared *shared;
+    struct entrant *entrants;
     unsigned count;
     unsigned cuts; /* terms that were made to end by expiry: one at least */
     uint64_t random;
 };
 
 /* Shared with children to come; NULL when that fails. */
-static struct arena *create_arena(void)
+static struct shared *create_shared(void)
 {
-    void *memory =
-        mmap(NULL, sizeof(struct arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void free_arena(struct arena *arena)
+static void free_shared(struct shared *shared)
 {
-    if (arena != NULL)
-        munmap(arena, sizeof(*arena));
+    if (shared != NULL)
+        munmap(shared, sizeof(*shared));
 }
 
 /* ---- Inside the callbacks -------------------------------------------------------------------- */
 
 /* The clock is read last: then both leases were good when the other's was looked at. */
-static void check_alone(struct rival *rival, int64_t mine_ms)
+static void check_alone(struct entrant *entrant, int64_t mine_ms)
 {
-    struct arena *arena = rival->contest->arena;
+    struct shared *shared = entrant->contest->shared;
 
     for (unsigned i = 0; i < SLOTS_MAX; i++) {
-        int64_t until_ms = i == rival->slot ? 0 : atomic_load(&arena->until_ms[i]);
+        int64_t until_ms = i == entrant->slot ? 0 : atomic_load(&shared->until_ms[i]);
         int64_t now_ms = simba_now_ms();
 
-        sb_kit_check(rival->contest->kit, now_ms >= mine_ms || now_ms >= until_ms,
+        sb_kit_check(entrant->contest->kit, now_ms >= mine_ms || now_ms >= until_ms,
                      "contender %u is in while contender %u is, for another %" PRId64 " ms",
-                     rival->slot, i, until_ms - now_ms);
+                     entrant->slot, i, until_ms - now_ms);
     }
 }
 
 /* The term is logged only when it is still believed in after the clock was read: its beginning lies
  * before, so the belief at begin_us is certain. */
-static void log_term(struct rival *rival, unsigned index, int64_t begin_us)
+static void log_term(struct entrant *entrant, unsigned index, int64_t begin_us)
 {
-    struct arena *arena = rival->contest->arena;
-    uint64_t fence = simba_contender_fence(rival->probe->contender);
+    struct shared *shared = entrant->contest->shared;
+    uint64_t fence = simba_contender_fence(entrant->probe->contender);
     struct term *term;
 
     if (index >= TERMS_MAX || fence == 0)
         return;
-    term = &arena->log[index];
-    term->slot = rival->slot;
+    term = &shared->log[index];
+    term->slot = entrant->slot;
     atomic_store(&term->begin_us, begin_us);
     atomic_store(&term->seen_us, begin_us);
     atomic_store(&term->fence, fence);
-    atomic_store(&rival->term, term);
+    atomic_store(&entrant->term, term);
 }
 
 static void enter(struct sb_probe *probe, const struct simba_state *state)
 {
-    struct rival *rival = probe->user;
-    struct arena *arena = rival->contest->arena;
+    struct entrant *entrant = probe->user;
+    struct shared *shared = entrant->contest->shared;
     int64_t begin_us = sb_clock_us();
     int64_t until_ms = simba_contender_deadline_ms(probe->contender);
 
     (void)state;
-    log_term(rival, atomic_fetch_add(&arena->terms, 1), begin_us);
-    atomic_fetch_add(&arena->wins[rival->slot], 1);
+    log_term(entrant, atomic_fetch_add(&shared->terms, 1), begin_us);
+    atomic_fetch_add(&shared->wins[entrant->slot], 1);
     /* First in, then look: of two that enter at once, one at least sees the other. */
-    atomic_store(&arena->until_ms[rival->slot], until_ms);
-    check_alone(rival, until_ms);
+    atomic_store(&shared->until_ms[entrant->slot], until_ms);
+    check_alone(entrant, until_ms);
 }
 
 static void leave(struct sb_probe *probe, const struct simba_state *state)
 {
-    struct rival *rival = probe->user;
+    struct entrant *entrant = probe->user;
 
     (void)state;
-    atomic_store(&rival->term, NULL);
-    atomic_store(&rival->contest->arena->until_ms[rival->slot], 0);
+    atomic_store(&entrant->term, NULL);
+    atomic_store(&entrant->contest->shared->until_ms[entrant->slot], 0);
 }
 
 /* ---- What each contender does ---------------------------------------------------------------- */
@@ -172,34 +172,34 @@ static int64_t random_ms(struct contest *contest, int64_t most_ms)
     return sb_random_between(sb_random_next(&contest->random), 0, most_ms + 1);
 }
 
-static void move(struct rival *rival, enum phase phase, int64_t for_ms)
+static void move(struct entrant *entrant, enum phase phase, int64_t for_ms)
 {
-    rival->phase = phase;
-    rival->act_at_ms = simba_now_ms() + for_ms;
-    rival->terms_seen = atomic_load(&rival->contest->arena->terms);
+    entrant->phase = phase;
+    entrant->act_at_ms = simba_now_ms() + for_ms;
+    entrant->terms_seen = atomic_load(&entrant->contest->shared->terms);
 }
 
-static bool is_inside(struct rival *rival)
+static bool is_inside(struct entrant *entrant)
 {
-    return atomic_load(&rival->probe->entered) > atomic_load(&rival->probe->left);
+    return atomic_load(&entrant->probe->entered) > atomic_load(&entrant->probe->left);
 }
 
-static bool is_due(const struct rival *rival)
+static bool is_due(const struct entrant *entrant)
 {
-    return simba_now_ms() >= rival->act_at_ms;
+    return simba_now_ms() >= entrant->act_at_ms;
 }
 
-static bool has_successor(struct rival *rival)
+static bool has_successor(struct entrant *entrant)
 {
-    return atomic_load(&rival->contest->arena->terms) > rival->terms_seen;
+    return atomic_load(&entrant->contest->shared->terms) > entrant->terms_seen;
 }
 
 /* Notes how long the owner has certainly believed and will: the times are read before the
  * question. */
-static void sample(struct rival *rival)
+static void sample(struct entrant *entrant)
 {
-    const simba_contender *contender = rival->probe->contender;
-    struct term *term = atomic_load(&rival->term);
+    const simba_contender *contender = entrant->probe->contender;
+    struct term *term = atomic_load(&entrant->term);
     int64_t now_us = sb_clock_us();
     int64_t until_ms = simba_contender_deadline_ms(contender);
 
@@ -207,78 +207,78 @@ static void sample(struct rival *rival)
         return;
     atomic_store(&term->seen_us, now_us);
     if (until_ms > 0)
-        atomic_store(&rival->contest->arena->until_ms[rival->slot], until_ms);
+        atomic_store(&entrant->contest->shared->until_ms[entrant->slot], until_ms);
 }
 
 /* Every other time it sleeps for a lease or two, so that those get their turn whom no wake-up
  * reaches. */
-static void rest(struct rival *rival)
+static void rest(struct entrant *entrant)
 {
-    struct contest *contest = rival->contest;
+    struct contest *contest = entrant->contest;
     enum phase phase = random_ms(contest, 1) == 0 ? PHASE_RESTING : PHASE_SLEEPING;
     int64_t lease_ms = sb_kit_lease_ms(contest->kit, SB_KIT_LEASE_PLAIN);
 
-    sb_probe_stop(rival->probe);
-    move(rival, phase, lease_ms + random_ms(contest, lease_ms));
+    sb_probe_stop(entrant->probe);
+    move(entrant, phase, lease_ms + random_ms(contest, lease_ms));
 }
 
-static void cut_off(struct rival *rival)
+static void cut_off(struct entrant *entrant)
 {
-    rival->contest->cuts++;
-    sb_shim_hold_requests(rival->shim, SB_SHIM_ALL);
-    move(rival, PHASE_CUT_OFF, 4 * sb_kit_lease_ms(rival->contest->kit, SB_KIT_LEASE_PLAIN));
+    entrant->contest->cuts++;
+    sb_shim_hold_requests(entrant->shim, SB_SHIM_ALL);
+    move(entrant, PHASE_CUT_OFF, 4 * sb_kit_lease_ms(entrant->contest->kit, SB_KIT_LEASE_PLAIN));
 }
 
-static void step_waiting(struct rival *rival)
+static void step_waiting(struct entrant *entrant)
 {
-    if (is_inside(rival))
-        move(rival, PHASE_HOLDING, random_ms(rival->contest, HOLD_MAX_MS));
+    if (is_inside(entrant))
+        move(entrant, PHASE_HOLDING, random_ms(entrant->contest, HOLD_MAX_MS));
 }
 
-static void step_holding(struct rival *rival)
+static void step_holding(struct entrant *entrant)
 {
-    struct contest *contest = rival->contest;
+    struct contest *contest = entrant->contest;
     bool cut =
-        rival->shim != NULL && (contest->cuts == 0 || random_ms(contest, CUT_EVERY - 1) == 0);
+        entrant->shim != NULL && (contest->cuts == 0 || random_ms(contest, CUT_EVERY - 1) == 0);
 
-    sample(rival);
-    if (!is_inside(rival))
-        move(rival, PHASE_WAITING, 0); /* lost: the machine was too busy to renew */
-    else if (is_due(rival) && cut)
-        cut_off(rival);
-    else if (is_due(rival))
-        rest(rival);
+    sample(entrant);
+    if (!is_inside(entrant))
+        move(entrant, PHASE_WAITING, 0); /* lost: the machine was too busy to renew */
+    else if (is_due(entrant) && cut)
+        cut_off(entrant);
+    else if (is_due(entrant))
+        rest(entrant);
 }
 
 /* Comes back when somebody else has taken over, or nobody could. */
-static void step_cut_off(struct rival *rival)
+static void step_cut_off(struct entrant *entrant)
 {
-    sample(rival);
-    if (!is_due(rival) && (is_inside(rival) || !has_successor(rival)))
+    sample(entrant);
+    if (!is_due(entrant) && (is_inside(entrant) || !has_successor(entrant)))
         return;
-    sb_shim_let_go(rival->shim);
-    if (!is_inside(rival))
-        atomic_fetch_add(&rival->contest->arena->lost, 1);
-    move(rival, PHASE_WAITING, 0);
+    sb_shim_let_go(entrant->shim);
+    if (!is_inside(entrant))
+        atomic_fetch_add(&entrant->contest->shared->lost, 1);
+    move(entrant, PHASE_WAITING, 0);
 }
 
-static void step_resting(struct rival *rival)
+static void step_resting(struct entrant *entrant)
 {
-    if (!is_due(rival) && (rival->phase == PHASE_SLEEPING || !has_successor(rival)))
+    if (!is_due(entrant) && (entrant->phase == PHASE_SLEEPING || !has_successor(entrant)))
         return;
-    sb_probe_start(rival->probe);
-    move(rival, PHASE_WAITING, 0);
+    sb_probe_start(entrant->probe);
+    move(entrant, PHASE_WAITING, 0);
 }
 
-static void step(struct rival *rival)
+static void step(struct entrant *entrant)
 {
-    static void (*const steps[])(struct rival *) = {
+    static void (*const steps[])(struct entrant *) = {
         [PHASE_WAITING] = step_waiting,  [PHASE_HOLDING] = step_holding,
         [PHASE_CUT_OFF] = step_cut_off,  [PHASE_RESTING] = step_resting,
         [PHASE_SLEEPING] = step_resting,
     };
 
-    steps[rival->phase](rival);
+    steps[entrant->phase](entrant);
 }
 
 /* The condition that the driver waits for: a failure. All else happens on the way. */
@@ -287,30 +287,30 @@ static bool step_all(void *argument)
     struct contest *contest = argument;
 
     for (unsigned i = 0; i < contest->count; i++)
-        step(&contest->rivals[i]);
+        step(&contest->entrants[i]);
     return sb_kit_failed(contest->kit);
 }
 
 /* ---- The whole contest ----------------------------------------------------------------------- */
 
-static bool enlist(struct contest *contest, simba_client *client, struct sb_shim *shim,
-                   unsigned index, unsigned first)
+static bool create_entrant(struct contest *contest, simba_client *client, struct sb_shim *shim,
+                           unsigned index, unsigned first)
 {
-    struct rival *rival = &contest->rivals[index];
+    struct entrant *entrant = &contest->entrants[index];
 
-    rival->contest = contest;
-    rival->shim = shim;
-    rival->slot = first + index;
-    rival->probe = sb_probe_create(contest->kit, client, "a contender");
-    if (rival->probe == NULL)
+    entrant->contest = contest;
+    entrant->shim = shim;
+    entrant->slot = first + index;
+    entrant->probe = sb_probe_create(contest->kit, client, "a contender");
+    if (entrant->probe == NULL)
         return false;
-    rival->probe->in_acquired = enter;
-    rival->probe->in_released = leave;
-    rival->probe->user = rival;
+    entrant->probe->in_acquired = enter;
+    entrant->probe->in_released = leave;
+    entrant->probe->user = entrant;
     return true;
 }
 
-static bool enlist_all(struct contest *contest, unsigned first)
+static bool create_entrants(struct contest *contest, unsigned first)
 {
     struct sb_kit *kit = contest->kit;
     struct sb_shim *shim = NULL;
@@ -323,7 +323,8 @@ static bool enlist_all(struct contest *contest, unsigned first)
     for (unsigned i = 0; i < contest->count; i++) {
         bool behind_shim = i % 2 == 1;
 
-        if (!enlist(contest, behind_shim ? shaky : client, behind_shim ? shim : NULL, i, first))
+        if (!create_entrant(contest, behind_shim ? shaky : client, behind_shim ? shim : NULL, i,
+                            first))
             return false;
     }
     return true;
@@ -332,33 +333,33 @@ static bool enlist_all(struct contest *contest, unsigned first)
 static void stop_all(struct contest *contest)
 {
     for (unsigned i = 0; i < contest->count; i++)
-        sb_shim_let_go(contest->rivals[i].shim);
+        sb_shim_let_go(contest->entrants[i].shim);
     for (unsigned i = 0; i < contest->count; i++)
-        if (contest->rivals[i].phase < PHASE_RESTING)
-            sb_probe_stop(contest->rivals[i].probe);
+        if (contest->entrants[i].phase < PHASE_RESTING)
+            sb_probe_stop(contest->entrants[i].probe);
 }
 
 /* Lets the contenders of the slots from `first` on compete for options.contend_ms. All is closed
  * when it returns. */
-static void run_contest(struct sb_kit *kit, struct arena *arena, unsigned first, unsigned count)
+static void run_contest(struct sb_kit *kit, struct shared *shared, unsigned first, unsigned count)
 {
     struct contest contest = {
-        .kit = kit, .arena = arena, .count = count, .random = sb_random_seed()};
+        .kit = kit, .shared = shared, .count = count, .random = sb_random_seed()};
 
-    contest.rivals = sb_alloc_zero(count * sizeof(struct rival));
-    if (!sb_kit_check(kit, contest.rivals != NULL, "out of memory"))
+    contest.entrants = sb_alloc_zero(count * sizeof(struct entrant));
+    if (!sb_kit_check(kit, contest.entrants != NULL, "out of memory"))
         return;
-    if (enlist_all(&contest, first)) {
+    if (create_entrants(&contest, first)) {
         for (unsigned i = 0; i < count; i++)
-            sb_probe_start(contest.rivals[i].probe);
-        sb_kit_wait(kit, step_all, &contest, kit->options.contend_ms);
+            sb_probe_start(contest.entrants[i].probe);
+        sb_kit_wait(step_all, &contest, kit->options.contend_ms);
         stop_all(&contest);
     }
-    sb_kit_close(kit); /* the probes refer to the rivals */
-    sb_free(contest.rivals);
+    sb_kit_close(kit); /* the probes refer to the entrants */
+    sb_free(contest.entrants);
 }
 
-/* ---- The judge ------------------------------------------------------------------------------- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 static int by_begin(const void *a, const void *b)
 {
@@ -368,7 +369,7 @@ static int by_begin(const void *a, const void *b)
     return (x->begin_us > y->begin_us) - (x->begin_us < y->begin_us);
 }
 
-static void judge_pair(struct sb_kit *kit, const struct term *before, const struct term *after)
+static void check_pair(struct sb_kit *kit, const struct term *before, const struct term *after)
 {
     sb_kit_check(kit, before->seen_us < after->begin_us,
                  "contender %u believed for %" PRId64 " us after contender %u had won",
@@ -377,47 +378,47 @@ static void judge_pair(struct sb_kit *kit, const struct term *before, const stru
                  "the token %" PRIu64 " was followed by %" PRIu64, before->fence, after->fence);
 }
 
-static void judge_log(struct sb_kit *kit, struct arena *arena, unsigned terms)
+static void check_log(struct sb_kit *kit, struct shared *shared, unsigned terms)
 {
     unsigned count = terms < TERMS_MAX ? terms : TERMS_MAX;
     unsigned logged = 0;
 
     for (unsigned i = 0; i < count; i++)
-        if (arena->log[i].fence != 0)
-            arena->log[logged++] = arena->log[i];
-    qsort(arena->log, logged, sizeof(arena->log[0]), by_begin);
+        if (shared->log[i].fence != 0)
+            shared->log[logged++] = shared->log[i];
+    qsort(shared->log, logged, sizeof(shared->log[0]), by_begin);
     for (unsigned i = 1; i < logged && !sb_kit_failed(kit); i++)
-        judge_pair(kit, &arena->log[i - 1], &arena->log[i]);
+        check_pair(kit, &shared->log[i - 1], &shared->log[i]);
 }
 
 /* Checks the log after all have ended, and that the contest was one. */
-static void judge(struct sb_kit *kit, struct arena *arena)
+static void check_terms(struct sb_kit *kit, struct shared *shared)
 {
-    unsigned terms = atomic_load(&arena->terms);
+    unsigned terms = atomic_load(&shared->terms);
     unsigned winners = 0;
 
     for (unsigned i = 0; i < SLOTS_MAX; i++)
-        winners += atomic_load(&arena->wins[i]) > 0;
-    judge_log(kit, arena, terms);
+        winners += atomic_load(&shared->wins[i]) > 0;
+    check_log(kit, shared, terms);
     /* A contest that nobody or always the same one wins shows nothing. */
     sb_kit_check(kit, terms >= 3 && winners >= 2,
                  "only %u terms of %u contenders in %" PRId64 " ms", terms, winners,
                  kit->options.contend_ms);
     sb_kit_note(kit, "%u terms of %u contenders, %u ended by expiry", terms, winners,
-                atomic_load(&arena->lost));
+                atomic_load(&shared->lost));
 }
 
 /* ---- multi_contend --------------------------------------------------------------------------- */
 
 void sb_case_multi_contend(struct sb_kit *kit)
 {
-    struct arena *arena = create_arena();
+    struct shared *shared = create_shared();
 
-    if (!sb_kit_check(kit, arena != NULL, "no memory for the contest"))
+    if (!sb_kit_check(kit, shared != NULL, "no memory for the contest"))
         return;
-    run_contest(kit, arena, 0, (unsigned)kit->options.contenders);
-    judge(kit, arena);
-    free_arena(arena);
+    run_contest(kit, shared, 0, (unsigned)kit->options.contenders);
+    check_terms(kit, shared);
+    free_shared(shared);
 }
 
 /* ---- Across processes ------------------------------------------------------------------------ */
@@ -425,55 +426,55 @@ void sb_case_multi_contend(struct sb_kit *kit)
 /* The children are forked before this process has opened a client for the contest. All of them hold
  * the end of a pipe: its end tells that all have ended, and a child that hangs is killed in
  * time. */
-struct crew {
+struct children {
     struct sb_kit *kit;
-    struct arena *arena;
+    struct shared *shared;
     unsigned each; /* contenders in each process */
     pid_t pids[SB_KIT_PROCESSES_MAX];
     int count;
     int alive; /* read end of the pipe: ends when the last child has */
 };
 
-/* A child: tells its failures through the arena and leaves without running anybody's exit
+/* A child: tells its failures through the shared and leaves without running anybody's exit
  * handlers. */
-static _Noreturn void run_child(struct crew *crew, unsigned index)
+static _Noreturn void run_child(struct children *children, unsigned index)
 {
-    struct sb_kit *kit = crew->kit;
-    struct arena *arena = crew->arena;
+    struct sb_kit *kit = children->kit;
+    struct shared *shared = children->shared;
 
-    close(crew->alive);
-    run_contest(kit, arena, index * crew->each, crew->each);
-    if (sb_kit_failed(kit) && atomic_fetch_add(&arena->failures, 1) == 0)
-        sb_text_copy(arena->failure, sizeof(arena->failure), kit->failure);
+    close(children->alive);
+    run_contest(kit, shared, index * children->each, children->each);
+    if (sb_kit_failed(kit) && atomic_fetch_add(&shared->failures, 1) == 0)
+        sb_text_copy(shared->failure, sizeof(shared->failure), kit->failure);
     _exit(sb_kit_failed(kit) ? 1 : 0);
 }
 
-static bool fork_children(struct crew *crew)
+static bool fork_children(struct children *children)
 {
     int ends[2];
 
-    if (!sb_kit_check(crew->kit, pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno)))
+    if (!sb_kit_check(children->kit, pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno)))
         return false;
-    crew->alive = ends[0];
-    while (crew->count < crew->kit->options.processes) {
+    children->alive = ends[0];
+    while (children->count < children->kit->options.processes) {
         pid_t pid = fork();
 
         if (pid == 0)
-            run_child(crew, (unsigned)crew->count);
-        if (!sb_kit_check(crew->kit, pid > 0, "fork: %s", strerror(errno)))
+            run_child(children, (unsigned)children->count);
+        if (!sb_kit_check(children->kit, pid > 0, "fork: %s", strerror(errno)))
             break;
-        crew->pids[crew->count++] = pid;
+        children->pids[children->count++] = pid;
     }
     close(ends[1]);
-    return crew->count == crew->kit->options.processes;
+    return children->count == children->kit->options.processes;
 }
 
 /* Whether all children have ended by themselves in time. */
-static bool await_children(struct crew *crew)
+static bool await_children(struct children *children)
 {
-    struct pollfd end = {.fd = crew->alive, .events = POLLIN};
+    struct pollfd end = {.fd = children->alive, .events = POLLIN};
     int64_t until_ms =
-        simba_now_ms() + crew->kit->options.contend_ms + 3 * sb_kit_patience_ms(crew->kit);
+        simba_now_ms() + children->kit->options.contend_ms + 3 * sb_kit_patience_ms(children->kit);
 
     for (;;) {
         int64_t left_ms = until_ms - simba_now_ms();
@@ -486,43 +487,44 @@ static bool await_children(struct crew *crew)
     }
 }
 
-static void reap(struct crew *crew, int index, bool ended)
+static void reap(struct children *children, int index, bool ended)
 {
     int status = 0;
 
     if (!ended)
-        kill(crew->pids[index], SIGKILL);
-    while (waitpid(crew->pids[index], &status, 0) < 0)
+        kill(children->pids[index], SIGKILL);
+    while (waitpid(children->pids[index], &status, 0) < 0)
         if (errno != EINTR)
             return;
     if (WIFSIGNALED(status))
-        sb_kit_fail(crew->kit, "process %d was killed by signal %d", index, WTERMSIG(status));
+        sb_kit_fail(children->kit, "process %d was killed by signal %d", index, WTERMSIG(status));
 }
 
-static void run_crew(struct crew *crew)
+static void run_processes(struct children *children)
 {
-    bool forked = fork_children(crew);
-    bool ended = forked && await_children(crew);
+    bool forked = fork_children(children);
+    bool ended = forked && await_children(children);
 
-    sb_kit_check(crew->kit, !forked || ended, "a process of the contest did not end in time");
-    for (int i = 0; i < crew->count; i++)
-        reap(crew, i, ended);
-    if (crew->alive >= 0)
-        close(crew->alive);
-    sb_kit_check(crew->kit, atomic_load(&crew->arena->failures) == 0, "%s", crew->arena->failure);
-    if (!sb_kit_failed(crew->kit))
-        judge(crew->kit, crew->arena);
+    sb_kit_check(children->kit, !forked || ended, "a process of the contest did not end in time");
+    for (int i = 0; i < children->count; i++)
+        reap(children, i, ended);
+    if (children->alive >= 0)
+        close(children->alive);
+    sb_kit_check(children->kit, atomic_load(&children->shared->failures) == 0, "%s",
+                 children->shared->failure);
+    if (!sb_kit_failed(children->kit))
+        check_terms(children->kit, children->shared);
 }
 
 void sb_case_multi_process(struct sb_kit *kit)
 {
-    struct crew crew = {.kit = kit, .alive = -1};
+    struct children children = {.kit = kit, .alive = -1};
     int each = kit->options.contenders / kit->options.processes;
 
-    crew.each = each > 2 ? (unsigned)each : 2;
-    crew.arena = create_arena();
-    if (!sb_kit_check(kit, crew.arena != NULL, "no memory for the contest"))
+    children.each = each > 2 ? (unsigned)each : 2;
+    children.shared = create_shared();
+    if (!sb_kit_check(kit, children.shared != NULL, "no memory for the contest"))
         return;
-    run_crew(&crew);
-    free_arena(crew.arena);
+    run_processes(&children);
+    free_shared(children.shared);
 }

@@ -20,7 +20,7 @@ struct fencing {
     struct sb_kit *kit;
     struct sb_shim *shim;
     struct sb_probe *cut_off;
-    struct sb_probe *rival;
+    struct sb_probe *waiter;
 };
 
 static void fall_silent(struct sb_shim *shim, enum silence silence)
@@ -65,31 +65,26 @@ static bool check_larger(struct sb_kit *kit, const char *who, uint64_t fence, ui
                         before);
 }
 
-/* One round: won, cut off, let go, rival takes over, store answers again, won again. */
-static bool run_silence(struct fencing *f, enum silence silence, unsigned round)
+/* One round: won, cut off, let go, the waiter takes over, store answers again, won again. */
+static bool run_round(struct fencing *f, enum silence silence, unsigned round)
 {
     unsigned terms = 2 * round;
     uint64_t fence = atomic_load(&f->cut_off->fence);
 
     fall_silent(f->shim, silence);
-    if (!sb_probe_start(f->rival) ||
+    if (!sb_probe_start(f->waiter) ||
         !sb_kit_await(f->kit, has_let_go, f, "the owner that is cut off lets go") ||
         !sb_probe_await_released(f->cut_off, terms + 1) ||
-        !sb_probe_await_acquired(f->rival, round + 1) ||
-        !check_larger(f->kit, "the rival", atomic_load(&f->rival->fence), fence))
+        !sb_probe_await_acquired(f->waiter, round + 1) ||
+        !check_larger(f->kit, "the waiter", atomic_load(&f->waiter->fence), fence))
         return false;
     sb_kit_check(f->kit, atomic_load(&f->cut_off->acquired) == terms + 1,
                  "a contender won while it was cut off");
     sb_shim_let_go(f->shim);
-    if (!sb_probe_stop(f->rival) || !sb_probe_await_acquired(f->cut_off, terms + 2))
+    if (!sb_probe_stop(f->waiter) || !sb_probe_await_acquired(f->cut_off, terms + 2))
         return false;
     return check_larger(f->kit, "the next term", atomic_load(&f->cut_off->fence),
-                        atomic_load(&f->rival->fence));
-}
-
-static bool start_round(struct fencing *f, unsigned round)
-{
-    return sb_probe_start(f->cut_off) && sb_probe_await_acquired(f->cut_off, 2 * round + 1);
+                        atomic_load(&f->waiter->fence));
 }
 
 void sb_case_self_fence(struct sb_kit *kit)
@@ -99,22 +94,20 @@ void sb_case_self_fence(struct sb_kit *kit)
         sb_kit_client_with_shim(kit, SB_KIT_LEASE_PLAIN, sb_kit_patience_ms(kit), &f.shim);
     simba_client *other = sb_kit_client(kit, SB_KIT_LEASE_CALM);
 
-    if (client == NULL || other == NULL)
-        return;
     f.cut_off = sb_probe_create(kit, client, "the one cut off");
-    f.rival = sb_probe_create(kit, other, "the rival");
-    if (f.cut_off == NULL || f.rival == NULL)
+    f.waiter = sb_probe_create(kit, other, "the waiter");
+    if (f.cut_off == NULL || f.waiter == NULL)
         return;
-    f.rival->in_acquired = check_alone;
-    f.rival->user = f.cut_off;
+    f.waiter->in_acquired = check_alone;
+    f.waiter->user = f.cut_off;
     for (unsigned round = 0; round < SILENCE_COUNT; round++) {
-        if (!start_round(&f, round))
+        if (!sb_probe_start(f.cut_off) || !sb_probe_await_acquired(f.cut_off, 2 * round + 1))
             return;
         if (sb_shim_has_sessions(f.shim)) {
             sb_kit_note(kit, "not applicable: leases are sessions, which end at the store");
             return;
         }
-        if (!run_silence(&f, (enum silence)round, round) || !sb_probe_stop(f.cut_off))
+        if (!run_round(&f, (enum silence)round, round) || !sb_probe_stop(f.cut_off))
             return;
     }
 }
@@ -211,15 +204,13 @@ static bool check_stopped(struct late *late, struct sb_probe *probe)
 void sb_case_late_reply(struct sb_kit *kit)
 {
     struct late late = {.kit = kit};
-    struct sb_probe *restarted;
-    struct sb_probe *stopped;
 
     late.client = sb_kit_client_with_shim(kit, SB_KIT_LEASE_CALM, LATE_STOP_TIMEOUT_MS, &late.shim);
     late.other = sb_kit_client(kit, SB_KIT_LEASE_CALM);
-    if (late.client == NULL || late.other == NULL)
-        return;
-    restarted = sb_probe_create(kit, late.client, "the restarted");
-    stopped = sb_probe_create_ttl(kit, late.client, "the stopped", 4 * sb_kit_patience_ms(kit));
-    if (restarted != NULL && stopped != NULL && check_restart(&late, restarted))
+    struct sb_probe *restarted = sb_probe_create(kit, late.client, "the restarted");
+    struct sb_probe *stopped =
+        sb_probe_create_with(kit, late.client, "the stopped", NULL, 4 * sb_kit_patience_ms(kit));
+    if (late.other != NULL && restarted != NULL && stopped != NULL &&
+        check_restart(&late, restarted))
         check_stopped(&late, stopped);
 }

@@ -20,17 +20,6 @@
 /* A calm lease lasts that many transitions: what a busy machine may keep a thread waiting. */
 #define CALM_TRANSITIONS 3
 
-static void init_waiting(struct sb_kit *kit)
-{
-    pthread_condattr_t attributes;
-
-    pthread_mutex_init(&kit->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&kit->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 int sb_kit_create(const struct simba_tck_options *options, const char *name,
                   struct sb_kit **ret_kit, struct simba_error *error)
 {
@@ -48,7 +37,7 @@ int sb_kit_create(const struct simba_tck_options *options, const char *name,
     /* A name of its own, so that runs on one store do not disturb each other. */
     snprintf(kit->mutex, sizeof(kit->mutex), "tck-%.*s-%016" PRIx64, SB_KIT_NAME_MAX, name,
              sb_random_seed());
-    init_waiting(kit);
+    pthread_mutex_init(&kit->lock, NULL);
     *ret_kit = kit;
     return SIMBA_OK;
 }
@@ -58,7 +47,6 @@ void sb_kit_free(struct sb_kit *kit)
     if (kit == NULL)
         return;
     sb_kit_close(kit);
-    pthread_cond_destroy(&kit->changed);
     pthread_mutex_destroy(&kit->lock);
     sb_free(kit->url);
     sb_free(kit);
@@ -101,26 +89,19 @@ void sb_kit_close(struct sb_kit *kit)
     kit->client_count = 0;
 }
 
-/* A violation in a loop would otherwise say the same many times and crowd out the others. */
-static void append_failure(struct sb_kit *kit, const char *text)
-{
-    size_t used = strlen(kit->failure);
-
-    if (strstr(kit->failure, text) == NULL)
-        snprintf(kit->failure + used, sizeof(kit->failure) - used, "%s%s", used > 0 ? "; " : "",
-                 text);
-}
-
 static void record(struct sb_kit *kit, const char *format, va_list arguments)
 {
     char text[SB_KIT_TEXT_MAX];
 
     vsnprintf(text, sizeof(text), format, arguments);
     pthread_mutex_lock(&kit->lock);
-    append_failure(kit, text);
+    size_t used = strlen(kit->failure);
+    /* A violation in a loop would otherwise say the same many times and crowd out the others. */
+    if (strstr(kit->failure, text) == NULL)
+        snprintf(kit->failure + used, sizeof(kit->failure) - used, "%s%s", used > 0 ? "; " : "",
+                 text);
     kit->failures++;
     pthread_mutex_unlock(&kit->lock);
-    sb_kit_signal(kit);
 }
 
 void sb_kit_fail(struct sb_kit *kit, const char *format, ...)
@@ -175,69 +156,23 @@ bool sb_kit_failed(struct sb_kit *kit)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-void sb_kit_signal(struct sb_kit *kit)
+bool sb_kit_wait(sb_kit_condition *holds, void *argument, int64_t timeout_ms)
 {
-    pthread_mutex_lock(&kit->lock);
-    kit->changes++;
-    pthread_cond_broadcast(&kit->changed);
-    pthread_mutex_unlock(&kit->lock);
-}
-
-static struct timespec monotonic_in(int64_t ms)
-{
-    struct timespec when;
-
-    clock_gettime(CLOCK_MONOTONIC, &when);
-    when.tv_sec += (time_t)(ms / 1000);
-    when.tv_nsec += (long)(ms % 1000) * 1000000L;
-    if (when.tv_nsec >= 1000000000L) {
-        when.tv_sec++;
-        when.tv_nsec -= 1000000000L;
-    }
-    return when;
-}
-
-static unsigned changes_so_far(struct sb_kit *kit)
-{
-    unsigned changes;
-
-    pthread_mutex_lock(&kit->lock);
-    changes = kit->changes;
-    pthread_mutex_unlock(&kit->lock);
-    return changes;
-}
-
-/* Sleeps until something was signalled since `changes`, but not for long: a belief that ends and a
- * record that changes on the store signal nothing. */
-static void sleep_until_changed(struct sb_kit *kit, unsigned changes)
-{
-    struct timespec until = monotonic_in(SB_KIT_POLL_MS);
-
-    pthread_mutex_lock(&kit->lock);
-    if (kit->changes == changes)
-        pthread_cond_timedwait(&kit->changed, &kit->lock, &until);
-    pthread_mutex_unlock(&kit->lock);
-}
-
-bool sb_kit_wait(struct sb_kit *kit, sb_kit_condition *holds, void *argument, int64_t timeout_ms)
-{
+    const struct timespec pause = {.tv_nsec = SB_KIT_POLL_MS * 1000000L};
     int64_t until_ms = simba_now_ms() + timeout_ms;
 
-    for (;;) {
-        unsigned changes = changes_so_far(kit);
-
-        if (holds(argument))
-            return true;
+    while (!holds(argument)) {
         if (simba_now_ms() >= until_ms)
             return false;
-        sleep_until_changed(kit, changes);
+        nanosleep(&pause, NULL);
     }
+    return true;
 }
 
 bool sb_kit_await(struct sb_kit *kit, sb_kit_condition *holds, void *argument, const char *what)
 {
     int64_t patience_ms = sb_kit_patience_ms(kit);
-    bool held = sb_kit_wait(kit, holds, argument, patience_ms);
+    bool held = sb_kit_wait(holds, argument, patience_ms);
 
     return sb_kit_check(kit, held, "waited %" PRId64 " ms in vain until %s", patience_ms, what);
 }
@@ -248,9 +183,9 @@ static bool never(void *argument)
     return false;
 }
 
-void sb_kit_linger(struct sb_kit *kit, int64_t ms)
+void sb_kit_linger(int64_t ms)
 {
-    (void)sb_kit_wait(kit, never, NULL, ms);
+    (void)sb_kit_wait(never, NULL, ms);
 }
 
 /* ---- Clients --------------------------------------------------------------------------------- */
@@ -282,63 +217,41 @@ static struct simba_client_options client_options(const struct sb_kit *kit, enum
     /* Attempts close together make more collisions than the default's second. */
     options.jitter_min_ms = -kit->options.transition_ms / 8;
     options.jitter_max_ms = kit->options.transition_ms / 4;
-    options.stop_timeout_ms = sb_kit_patience_ms(kit);
     return options;
-}
-
-static simba_client *keep_client(struct sb_kit *kit, simba_client *client, struct sb_shim *shim)
-{
-    kit->clients[kit->client_count] = client;
-    kit->shims[kit->client_count] = shim;
-    kit->client_count++;
-    return client;
-}
-
-static bool has_room(struct sb_kit *kit)
-{
-    return sb_kit_check(kit, kit->client_count < SB_KIT_CLIENTS_MAX,
-                        "the case opens more than %d "
-                        "clients",
-                        SB_KIT_CLIENTS_MAX);
 }
 
 simba_client *sb_kit_client(struct sb_kit *kit, enum sb_kit_lease lease)
 {
-    struct simba_client_options options = client_options(kit, lease);
-    struct simba_error error;
-    simba_client *client = NULL;
-    int code;
-
-    if (!has_room(kit))
-        return NULL;
-    code = simba_client_open(kit->url, &options, &client, &error);
-    if (!sb_kit_check_ok(kit, code, &error, "opening a client"))
-        return NULL;
-    return keep_client(kit, client, NULL);
+    return sb_kit_client_with_shim(kit, lease, sb_kit_patience_ms(kit), NULL);
 }
 
 simba_client *sb_kit_client_with_shim(struct sb_kit *kit, enum sb_kit_lease lease,
                                       int64_t stop_timeout_ms, struct sb_shim **ret_shim)
 {
     struct simba_client_options options = client_options(kit, lease);
-    struct simba_error error;
-    struct sb_shim *shim;
     simba_client *client = NULL;
-    int code;
+    struct sb_shim *shim = NULL;
+    struct simba_error error;
+    int code = SIMBA_OK;
 
     options.stop_timeout_ms = stop_timeout_ms;
-    if (!has_room(kit))
+    if (!sb_kit_check(kit, kit->client_count < SB_KIT_CLIENTS_MAX,
+                      "the case opens more than %d clients", SB_KIT_CLIENTS_MAX))
         return NULL;
-    code = sb_shim_create(kit->url, kit->options.backend, &shim, &error);
-    if (!sb_kit_check_ok(kit, code, &error, "making a shim"))
-        return NULL;
-    code = sb_shim_open(shim, kit->url, &options, &client, &error);
-    if (!sb_kit_check_ok(kit, code, &error, "opening a client with a shim")) {
+    if (ret_shim != NULL)
+        code = sb_shim_create(kit->url, kit->options.backend, &shim, &error);
+    if (code == SIMBA_OK)
+        code = shim != NULL ? sb_shim_open(shim, kit->url, &options, &client, &error)
+                            : simba_client_open(kit->url, &options, &client, &error);
+    if (!sb_kit_check_ok(kit, code, &error, "opening a client")) {
         sb_shim_free(shim);
         return NULL;
     }
-    *ret_shim = shim;
-    return keep_client(kit, client, shim);
+    kit->clients[kit->client_count] = client;
+    kit->shims[kit->client_count++] = shim;
+    if (ret_shim != NULL)
+        *ret_shim = shim;
+    return client;
 }
 
 /* ---- The store's word ------------------------------------------------------------------------ */

@@ -17,7 +17,7 @@
 #define SB_KIT_CONTENDERS_MAX 512 /* of a contest in one process */
 #define SB_KIT_NAME_MAX 24        /* bytes in the name of a case */
 #define SB_KIT_TEXT_MAX 512       /* bytes kept of what failed; the first failures say the most */
-#define SB_KIT_POLL_MS 5          /* how often conditions that nobody signals are looked at */
+#define SB_KIT_POLL_MS 2          /* how often conditions are looked at */
 
 struct sb_shim;
 
@@ -32,8 +32,6 @@ struct sb_kit {
     char *url;
     char mutex[SIMBA_MUTEX_MAX + 1];
     pthread_mutex_t lock; /* guards the fields down to `note` */
-    pthread_cond_t changed;
-    unsigned changes;
     unsigned failures;
     char failure[SB_KIT_TEXT_MAX];
     char note[128]; /* what a case that passed has to tell */
@@ -76,24 +74,21 @@ bool sb_kit_check_ok(struct sb_kit *kit, int code, const struct simba_error *err
 void sb_kit_note(struct sb_kit *kit, const char *format, ...) SIMBA_PRINTF(2, 3);
 bool sb_kit_failed(struct sb_kit *kit);
 
-/* Tells the waiting thread that a condition may have changed. */
-void sb_kit_signal(struct sb_kit *kit);
-
 typedef bool sb_kit_condition(void *argument);
 
 /* Waits until the condition holds; false when that did not come within `timeout_ms`. */
-bool sb_kit_wait(struct sb_kit *kit, sb_kit_condition *holds, void *argument, int64_t timeout_ms);
+bool sb_kit_wait(sb_kit_condition *holds, void *argument, int64_t timeout_ms);
 
 /* Waits for what must happen, with patience for a slow machine; otherwise records a failure. */
 bool sb_kit_await(struct sb_kit *kit, sb_kit_condition *holds, void *argument, const char *what);
 
 /* Lets the time pass. */
-void sb_kit_linger(struct sb_kit *kit, int64_t ms);
+void sb_kit_linger(int64_t ms);
 
 int64_t sb_kit_lease_ms(const struct sb_kit *kit, enum sb_kit_lease lease);
 int64_t sb_kit_patience_ms(const struct sb_kit *kit);
 
-/* Opens one more client of the store; NULL and a recorded failure when that fails. */
+/* Opens one more client of the store. NULL: recorded. */
 simba_client *sb_kit_client(struct sb_kit *kit, enum sb_kit_lease lease);
 
 /* The same with a shim between the library and the backend. */

@@ -36,17 +36,11 @@ static bool check_store_knows(struct sb_kit *kit, simba_client *client, struct s
 }
 
 /* A lease so long that only a release can free the mutex within the case. */
-static struct sb_probe *create_long_lease(struct sb_kit *kit, simba_client *client)
-{
-    return client == NULL
-               ? NULL
-               : sb_probe_create_ttl(kit, client, "the contender", 4 * sb_kit_patience_ms(kit));
-}
-
 void sb_case_start(struct sb_kit *kit)
 {
     simba_client *client = sb_kit_client(kit, SB_KIT_LEASE_CALM);
-    struct sb_probe *probe = create_long_lease(kit, client);
+    struct sb_probe *probe =
+        sb_probe_create_with(kit, client, "the contender", NULL, 4 * sb_kit_patience_ms(kit));
     struct simba_mutex_status status;
 
     if (probe == NULL)
@@ -92,7 +86,7 @@ static bool run_term(struct sb_kit *kit, struct sb_probe *probe, unsigned term)
 void sb_case_restart(struct sb_kit *kit)
 {
     simba_client *client = sb_kit_client(kit, SB_KIT_LEASE_CALM);
-    struct sb_probe *probe = client != NULL ? sb_probe_create(kit, client, "the contender") : NULL;
+    struct sb_probe *probe = sb_probe_create(kit, client, "the contender");
 
     for (unsigned term = 1; probe != NULL && term <= RESTARTS; term++)
         if (!run_term(kit, probe, term))
@@ -103,14 +97,14 @@ void sb_case_restart(struct sb_kit *kit)
 
 struct pair {
     struct sb_probe *owner;
-    struct sb_probe *rival;
+    struct sb_probe *waiter;
 };
 
 static bool owner_changed(void *argument)
 {
     struct pair *pair = argument;
 
-    return atomic_load(&pair->owner->released) > 0 || atomic_load(&pair->rival->acquired) > 0 ||
+    return atomic_load(&pair->owner->released) > 0 || atomic_load(&pair->waiter->acquired) > 0 ||
            !simba_contender_is_owner(pair->owner->contender);
 }
 
@@ -131,22 +125,19 @@ void sb_case_guard(struct sb_kit *kit)
     simba_client *client = sb_kit_client(kit, SB_KIT_LEASE_CALM);
     simba_client *other = sb_kit_client(kit, SB_KIT_LEASE_CALM);
     int64_t two_leases_ms = 2 * sb_kit_lease_ms(kit, SB_KIT_LEASE_CALM);
-    struct pair pair;
+    struct pair pair = {.owner = sb_probe_create(kit, client, "the owner"),
+                        .waiter = sb_probe_create(kit, other, "the waiter")};
 
-    if (client == NULL || other == NULL)
+    if (pair.owner == NULL || pair.waiter == NULL || !sb_probe_start(pair.owner) ||
+        !sb_probe_await_acquired(pair.owner, 1) || !sb_probe_start(pair.waiter))
         return;
-    pair.owner = sb_probe_create(kit, client, "the owner");
-    pair.rival = sb_probe_create(kit, other, "the rival");
-    if (pair.owner == NULL || pair.rival == NULL || !sb_probe_start(pair.owner) ||
-        !sb_probe_await_acquired(pair.owner, 1) || !sb_probe_start(pair.rival))
-        return;
-    if (!sb_kit_check(kit, !sb_kit_wait(kit, owner_changed, &pair, two_leases_ms),
+    if (!sb_kit_check(kit, !sb_kit_wait(owner_changed, &pair, two_leases_ms),
                       "the owner lost the mutex while it renewed its lease"))
         return;
     check_renewals(kit, client);
-    /* And the rival was there all the time: it takes over as soon as it may. */
-    if (sb_probe_stop(pair.owner) && sb_probe_await_acquired(pair.rival, 1))
-        sb_probe_stop(pair.rival);
+    /* And the waiter was there all the time: it takes over as soon as it may. */
+    if (sb_probe_stop(pair.owner) && sb_probe_await_acquired(pair.waiter, 1))
+        sb_probe_stop(pair.waiter);
 }
 
 /* ---- stop_in_callback: a callback may stop or close its own contender ------------------------ */
@@ -180,7 +171,6 @@ static bool is_initial(void *argument)
 }
 
 struct closing {
-    struct sb_kit *kit;
     simba_contender *contender;
     atomic_bool closed;
 };
@@ -192,7 +182,6 @@ static void close_from_inside(void *user, const struct simba_state *state)
     (void)state;
     simba_contender_close(closing->contender);
     atomic_store(&closing->closed, true);
-    sb_kit_signal(closing->kit);
 }
 
 static bool is_closed(void *argument)
@@ -205,27 +194,24 @@ static bool is_closed(void *argument)
 static void check_close_inside(struct sb_kit *kit, simba_client *client)
 {
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
-    struct closing closing = {.kit = kit};
+    struct closing closing = {0};
     struct simba_error error;
-    int code;
 
     options.mutex = kit->mutex;
     options.on_acquired = close_from_inside;
     options.user = &closing;
-    code = simba_contender_create(client, &options, &closing.contender, &error);
-    if (!sb_kit_check_ok(kit, code, &error, "creating a contender"))
-        return;
-    code = simba_contender_start(closing.contender, &error);
-    if (!sb_kit_check_ok(kit, code, &error, "starting a contender"))
-        return;
-    if (sb_kit_await(kit, is_closed, &closing, "a close inside on_acquired returns"))
+    int code = simba_contender_create(client, &options, &closing.contender, &error);
+    if (code == SIMBA_OK)
+        code = simba_contender_start(closing.contender, &error);
+    if (sb_kit_check_ok(kit, code, &error, "starting a contender") &&
+        sb_kit_await(kit, is_closed, &closing, "a close inside on_acquired returns"))
         sb_kit_await_free(kit, client);
 }
 
 void sb_case_stop_in_callback(struct sb_kit *kit)
 {
     simba_client *client = sb_kit_client(kit, SB_KIT_LEASE_CALM);
-    struct sb_probe *probe = client != NULL ? sb_probe_create(kit, client, "the contender") : NULL;
+    struct sb_probe *probe = sb_probe_create(kit, client, "the contender");
 
     if (probe == NULL)
         return;

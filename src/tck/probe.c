@@ -40,7 +40,6 @@ static void on_acquired(void *user, const struct simba_state *state)
     if (probe->in_acquired != NULL)
         probe->in_acquired(probe, state);
     atomic_fetch_add(&probe->entered, 1);
-    sb_kit_signal(probe->kit);
 }
 
 static void on_released(void *user, const struct simba_state *state)
@@ -58,29 +57,26 @@ static void on_released(void *user, const struct simba_state *state)
     if (probe->in_released != NULL)
         probe->in_released(probe, state);
     atomic_fetch_add(&probe->left, 1);
-    sb_kit_signal(probe->kit);
 }
 
-void sb_probe_close(struct sb_probe *probe)
+static void close_part(struct sb_kit_part *part)
 {
+    struct sb_probe *probe = SB_CONTAINER(struct sb_probe, part, part);
+
     sb_kit_remove(probe->kit, &probe->part);
     simba_contender_close(probe->contender);
     sb_free(probe);
 }
 
-static void close_part(struct sb_kit_part *part)
-{
-    sb_probe_close(SB_CONTAINER(struct sb_probe, part, part));
-}
-
-static struct sb_probe *create(struct sb_kit *kit, simba_client *client, const char *name,
-                               const char *id, int64_t ttl_ms)
+struct sb_probe *sb_probe_create_with(struct sb_kit *kit, simba_client *client, const char *name,
+                                      const char *id, int64_t ttl_ms)
 {
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
-    struct sb_probe *probe = sb_alloc_zero(sizeof(*probe));
     struct simba_error error;
-    int code;
 
+    if (client == NULL)
+        return NULL;
+    struct sb_probe *probe = sb_alloc_zero(sizeof(*probe));
     if (!sb_kit_check(kit, probe != NULL, "out of memory"))
         return NULL;
     probe->kit = kit;
@@ -91,7 +87,7 @@ static struct sb_probe *create(struct sb_kit *kit, simba_client *client, const c
     options.on_released = on_released;
     options.user = probe;
     options.ttl_ms = ttl_ms;
-    code = simba_contender_create(client, &options, &probe->contender, &error);
+    int code = simba_contender_create(client, &options, &probe->contender, &error);
     if (!sb_kit_check_ok(kit, code, &error, "creating a contender")) {
         sb_free(probe);
         return NULL;
@@ -103,19 +99,7 @@ static struct sb_probe *create(struct sb_kit *kit, simba_client *client, const c
 
 struct sb_probe *sb_probe_create(struct sb_kit *kit, simba_client *client, const char *name)
 {
-    return create(kit, client, name, NULL, SIMBA_UNSET);
-}
-
-struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, const char *name,
-                                     int64_t ttl_ms)
-{
-    return create(kit, client, name, NULL, ttl_ms);
-}
-
-struct sb_probe *sb_probe_create_id(struct sb_kit *kit, simba_client *client, const char *name,
-                                    const char *id)
-{
-    return create(kit, client, name, id, SIMBA_UNSET);
+    return sb_probe_create_with(kit, client, name, NULL, SIMBA_UNSET);
 }
 
 bool sb_probe_start(struct sb_probe *probe)
@@ -127,7 +111,7 @@ bool sb_probe_start(struct sb_probe *probe)
                            "starting a contender");
 }
 
-static bool is_at_rest(struct sb_probe *probe)
+static bool check_stopped(struct sb_probe *probe)
 {
     const simba_contender *contender = probe->contender;
     enum simba_status status = simba_contender_status(contender);
@@ -148,7 +132,8 @@ bool sb_probe_stop(struct sb_probe *probe)
     struct simba_error error;
     int code = simba_contender_stop(probe->contender, &error);
 
-    return sb_kit_check_ok(probe->kit, code, &error, "stopping a contender") && is_at_rest(probe);
+    return sb_kit_check_ok(probe->kit, code, &error, "stopping a contender") &&
+           check_stopped(probe);
 }
 
 bool sb_probe_stop_unanswered(struct sb_probe *probe)
@@ -159,7 +144,7 @@ bool sb_probe_stop_unanswered(struct sb_probe *probe)
     if (code != SIMBA_ETIMEDOUT &&
         !sb_kit_check_ok(probe->kit, code, &error, "stopping while the store is silent"))
         return false;
-    return is_at_rest(probe);
+    return check_stopped(probe);
 }
 
 struct count {

@@ -28,17 +28,13 @@ struct sb_probe {
     void *user;
 };
 
-/* The probe is the kit's, which closes it. NULL: recorded. */
+/* The probe is the kit's, which closes it. NULL: recorded, as it was for a client that is NULL. */
 struct sb_probe *sb_probe_create(struct sb_kit *kit, simba_client *client, const char *name);
 
-/* The same with a ttl other than the client's; SIMBA_UNSET takes the client's. */
-struct sb_probe *sb_probe_create_ttl(struct sb_kit *kit, simba_client *client, const char *name,
-                                     int64_t ttl_ms);
-
-/* The same with an id that another contender may have. */
-struct sb_probe *sb_probe_create_id(struct sb_kit *kit, simba_client *client, const char *name,
-                                    const char *id);
-void sb_probe_close(struct sb_probe *probe);
+/* The same with an id that another contender may have (NULL: one of its own), and a ttl other than
+ * the client's (or SIMBA_UNSET). */
+struct sb_probe *sb_probe_create_with(struct sb_kit *kit, simba_client *client, const char *name,
+                                      const char *id, int64_t ttl_ms);
 
 /* Each records what goes wrong and returns whether all went well. */
 bool sb_probe_start(struct sb_probe *probe);

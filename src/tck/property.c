@@ -65,7 +65,7 @@ static bool check_times(const struct stage *s)
 
     if (!get(s, "time", &before) || !set(s, "time", "1", NULL, SIMBA_OK) || !get(s, "time", &first))
         return false;
-    sb_kit_linger(s->kit, s->kit->options.ttl_ms);
+    sb_kit_linger(s->kit->options.ttl_ms);
     if (!get(s, "time", &later))
         return false;
     return sb_kit_check(s->kit,

@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 struct entry {
     const char *name;
@@ -63,17 +62,13 @@ struct job {
 static struct job *create_job(const struct entry *entry, struct sb_kit *kit)
 {
     struct job *job = sb_alloc_zero(sizeof(*job));
-    pthread_condattr_t attributes;
 
     if (job == NULL)
         return NULL;
     job->entry = entry;
     job->kit = kit;
     pthread_mutex_init(&job->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&job->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&job->changed, NULL);
     return job;
 }
 
@@ -112,15 +107,12 @@ static int64_t bound_ms(const struct sb_kit *kit)
 
 static bool await_job(struct job *job, int64_t for_ms)
 {
-    struct timespec until;
-    bool done;
+    int64_t until_ms = simba_now_ms() + for_ms;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(for_ms / 1000) + 1;
     pthread_mutex_lock(&job->lock);
-    while (!job->done && pthread_cond_timedwait(&job->changed, &job->lock, &until) == 0)
+    while (!job->done && sb_cond_wait(&job->changed, &job->lock, until_ms))
         continue;
-    done = job->done;
+    bool done = job->done;
     job->abandoned = !done;
     pthread_mutex_unlock(&job->lock);
     return done;

@@ -20,8 +20,8 @@ struct worker {
     atomic_int *working; /* runs under way, in all schedulers of the mutex */
     simba_scheduler *scheduler;
     atomic_uint runs;
-    atomic_bool tireless; /* its next run ends only when it is asked to */
-    atomic_bool toiling;  /* it is in such a run */
+    atomic_bool long_run;    /* its next run ends only when it is asked to */
+    atomic_bool in_long_run; /* it is in such a run */
 };
 
 static bool should_stop(void *argument)
@@ -32,16 +32,15 @@ static bool should_stop(void *argument)
 static int work(void *user, simba_scheduler *scheduler)
 {
     struct worker *worker = user;
-    bool tireless = atomic_load(&worker->tireless);
+    bool long_run = atomic_load(&worker->long_run);
 
     sb_kit_check(worker->kit, atomic_fetch_add(worker->working, 1) == 0,
                  "two schedulers of one mutex work at once");
     atomic_fetch_add(&worker->runs, 1);
-    sb_kit_signal(worker->kit);
-    if (tireless) {
-        atomic_store(&worker->toiling, true);
+    if (long_run) {
+        atomic_store(&worker->in_long_run, true);
         sb_kit_await(worker->kit, should_stop, scheduler, "work is asked to stop");
-        atomic_store(&worker->toiling, false);
+        atomic_store(&worker->in_long_run, false);
     }
     atomic_fetch_sub(worker->working, 1);
     return 0;
@@ -92,11 +91,11 @@ static bool has_worked(void *argument)
     return atomic_load(&worker->runs) >= WORK_RUNS;
 }
 
-static bool is_toiling(void *argument)
+static bool is_in_long_run(void *argument)
 {
     struct worker *worker = argument;
 
-    return atomic_load(&worker->toiling);
+    return atomic_load(&worker->in_long_run);
 }
 
 static bool has_begun(void *argument)
@@ -112,9 +111,9 @@ static bool keep_working(struct worker *first, struct worker *second)
 {
     struct sb_kit *kit = first->kit;
 
-    atomic_store(&first->tireless, true);
-    return sb_kit_await(kit, is_toiling, first, "a long run begins") &&
-           sb_kit_check(kit, !sb_kit_wait(kit, has_begun, second, 5 * WORK_PERIOD_MS),
+    atomic_store(&first->long_run, true);
+    return sb_kit_await(kit, is_in_long_run, first, "a long run begins") &&
+           sb_kit_check(kit, !sb_kit_wait(has_begun, second, 5 * WORK_PERIOD_MS),
                         "a scheduler works while another one leads");
 }
 
@@ -127,7 +126,7 @@ static void run_schedule(struct sb_kit *kit, struct worker *first, struct worker
         !start_worker(second) || !keep_working(first, second))
         return;
     /* The stop falls into a run: it must ask the run to end, and wait for that. */
-    if (!stop_worker(first) || !sb_kit_check(kit, !atomic_load(&first->toiling),
+    if (!stop_worker(first) || !sb_kit_check(kit, !atomic_load(&first->in_long_run),
                                              "a scheduler's stop returned while it was working"))
         return;
     runs = atomic_load(&first->runs);
@@ -175,7 +174,6 @@ static void on_notify(void *user, const struct simba_state *state)
         sighting->fence = state->after.fence;
     sighting->last = *state;
     pthread_mutex_unlock(&sighting->lock);
-    sb_kit_signal(sighting->kit);
 }
 
 struct expected {
@@ -341,7 +339,7 @@ static bool race(struct lockers *l, int64_t hold_ms)
         !sb_kit_check(l->kit, sb_thread_start(&thread, "tck-waiter", wait_for_lock, l) == 0,
                       "no thread could be started"))
         return false;
-    sb_kit_linger(l->kit, hold_ms);
+    sb_kit_linger(hold_ms);
     released = release(l->kit, l->holder);
     pthread_join(thread, NULL);
     if (!released)

@@ -10,12 +10,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* What the backend is given in place of the library's host. The host stands first, so that the
  * backend's pointer to it leads back to the shim. */
@@ -126,12 +126,11 @@ static void shim_submit(simba_backend *backend, struct simba_request *batch)
     struct sb_shim *shim = shim_of(backend);
     struct request_queue passed;
     struct request_queue refused;
-    int code;
 
     queue_init(&passed);
     queue_init(&refused);
     pthread_mutex_lock(&shim->lock);
-    code = shim->refuse_code;
+    int code = shim->refuse_code;
     while (batch != NULL) {
         struct simba_request *next = batch->next;
         unsigned set = SB_SHIM_OP(batch->op);
@@ -367,7 +366,6 @@ int sb_shim_create(const char *url, const struct simba_backend_ops *backend,
                    struct sb_shim **ret_shim, struct simba_error *error)
 {
     const struct simba_backend_ops *real = backend != NULL ? backend : find_backend(url);
-    pthread_condattr_t attributes;
     struct sb_shim *shim;
 
     if (real == NULL)
@@ -379,10 +377,7 @@ int sb_shim_create(const char *url, const struct simba_backend_ops *backend,
     init_ops(shim);
     queue_init(&shim->requests);
     pthread_mutex_init(&shim->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&shim->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&shim->changed, NULL);
     *ret_shim = shim;
     return SIMBA_OK;
 }
@@ -453,15 +448,6 @@ void sb_shim_let_go_first(struct sb_shim *shim)
     sb_free(held);
 }
 
-/* Moves a queue out of the shim, so that it can be worked off without the lock. */
-static struct simba_request *queue_take(struct request_queue *queue)
-{
-    struct simba_request *head = queue->head;
-
-    queue_init(queue);
-    return head;
-}
-
 /* Requests that waited are handed to the backend on the loop thread, as it may expect. */
 struct flush {
     struct simba_task task;
@@ -504,7 +490,8 @@ void sb_shim_let_go(struct sb_shim *shim)
     shim->hold_requests = 0;
     shim->hold_replies = 0;
     shim->refuse = 0;
-    batch = queue_take(&shim->requests);
+    batch = shim->requests.head;
+    queue_init(&shim->requests);
     pthread_mutex_unlock(&shim->lock);
     let_go_requests(shim, batch);
     while (sb_shim_held_replies(shim) > 0)
@@ -550,27 +537,17 @@ static void run_call(struct simba_task *task)
     call->shim->real->submit(call->shim->backend, &call->request);
 }
 
-static struct timespec monotonic_in(int64_t ms)
-{
-    struct timespec when;
-
-    clock_gettime(CLOCK_MONOTONIC, &when);
-    when.tv_sec += (time_t)(ms / 1000) + 1; /* rounded up */
-    return when;
-}
-
 static bool await_answer(struct sb_shim *shim, struct shim_call *call, int64_t patience_ms)
 {
-    struct timespec until = monotonic_in(patience_ms);
-    int late = 0;
+    int64_t until_ms = simba_now_ms() + patience_ms;
 
     pthread_mutex_lock(&shim->lock);
-    while (!call->answered && late == 0)
-        late = pthread_cond_timedwait(&shim->changed, &shim->lock, &until);
-    call->abandoned = !call->answered;
-    late = call->abandoned; /* the call may be gone once the lock is */
+    while (!call->answered && sb_cond_wait(&shim->changed, &shim->lock, until_ms))
+        continue;
+    bool answered = call->answered; /* the call may be gone once the lock is */
+    call->abandoned = !answered;
     pthread_mutex_unlock(&shim->lock);
-    return late == 0;
+    return answered;
 }
 
 static struct shim_call *create_call(struct sb_shim *shim, const struct simba_request *request)

@@ -14,7 +14,7 @@ static void clean_up_slowly(struct sb_probe *probe, const struct simba_state *st
     struct sb_kit *kit = probe->kit;
 
     (void)state;
-    sb_kit_linger(kit, sb_kit_lease_ms(kit, SB_KIT_LEASE_CALM) + kit->options.ttl_ms);
+    sb_kit_linger(sb_kit_lease_ms(kit, SB_KIT_LEASE_CALM) + kit->options.ttl_ms);
 }
 
 static void check_predecessor(struct sb_probe *probe, const struct simba_state *state)
@@ -27,29 +27,21 @@ static void check_predecessor(struct sb_probe *probe, const struct simba_state *
                  before->name);
 }
 
-static bool hand_over(struct sb_probe *from, struct sb_probe *to)
-{
-    return sb_probe_start(from) && sb_probe_await_acquired(from, 1) && sb_probe_start(to) &&
-           sb_probe_stop(from) && sb_probe_await_acquired(to, 1) && sb_probe_stop(to);
-}
-
 void sb_case_handover_order(struct sb_kit *kit)
 {
     simba_client *client = sb_kit_client(kit, SB_KIT_LEASE_CALM);
     simba_client *other = sb_kit_client(kit, SB_KIT_LEASE_CALM);
-    struct sb_probe *first;
-    struct sb_probe *second;
+    struct sb_probe *first = sb_probe_create(kit, client, "the first");
+    struct sb_probe *second = sb_probe_create(kit, other, "the second");
 
-    if (client == NULL || other == NULL)
-        return;
-    first = sb_probe_create(kit, client, "the first");
-    second = sb_probe_create(kit, other, "the second");
     if (first == NULL || second == NULL)
         return;
     first->in_released = clean_up_slowly;
     second->in_acquired = check_predecessor;
     second->user = first;
-    hand_over(first, second);
+    if (sb_probe_start(first) && sb_probe_await_acquired(first, 1) && sb_probe_start(second) &&
+        sb_probe_stop(first) && sb_probe_await_acquired(second, 1))
+        sb_probe_stop(second);
 }
 
 /* ---- fence_grows: every term has a larger token, and keeps it -------------------------------- */
@@ -109,14 +101,11 @@ void sb_case_fence_grows(struct sb_kit *kit)
 {
     simba_client *clients[2] = {sb_kit_client(kit, SB_KIT_LEASE_CALM),
                                 sb_kit_client(kit, SB_KIT_LEASE_CALM)};
-    struct sb_probe *probes[2];
+    struct sb_probe *probes[2] = {sb_probe_create(kit, clients[0], "the first"),
+                                  sb_probe_create(kit, clients[1], "the second")};
     unsigned terms[2] = {0, 0};
     uint64_t fence = 0;
 
-    if (clients[0] == NULL || clients[1] == NULL)
-        return;
-    probes[0] = sb_probe_create(kit, clients[0], "the first");
-    probes[1] = sb_probe_create(kit, clients[1], "the second");
     if (probes[0] == NULL || probes[1] == NULL)
         return;
     /* first, first, second, second, ...: over restarts of one and from one to the other */
@@ -171,14 +160,13 @@ static bool second_owns_or_waits(void *argument)
 
 void sb_case_equal_ids(struct sb_kit *kit)
 {
-    struct rivals r = {
-        .clients = {sb_kit_client(kit, SB_KIT_LEASE_CALM), sb_kit_client(kit, SB_KIT_LEASE_CALM)},
-        .leader = -1};
+    struct rivals r = {.leader = -1};
 
-    if (r.clients[0] == NULL || r.clients[1] == NULL)
-        return;
-    r.probes[0] = sb_probe_create_id(kit, r.clients[0], "the first", "tck-twin");
-    r.probes[1] = sb_probe_create_id(kit, r.clients[1], "the second", "tck-twin");
+    for (int i = 0; i < 2; i++) {
+        r.clients[i] = sb_kit_client(kit, SB_KIT_LEASE_CALM);
+        r.probes[i] = sb_probe_create_with(kit, r.clients[i], i == 0 ? "the first" : "the second",
+                                           "tck-twin", SIMBA_UNSET);
+    }
     if (r.probes[0] == NULL || r.probes[1] == NULL || !sb_probe_start(r.probes[0]) ||
         !sb_probe_await_acquired(r.probes[0], 1))
         return;

@@ -88,7 +88,6 @@ static void leases_are_renewed_while_a_thread_waits(void **state)
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
 
-    (void)state;
     check_renewals_during_a_wait("memory:borrower-renewals?" PROBE_SHORT);
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, PROBE_SHORT);
@@ -103,7 +102,6 @@ static void a_contender_started_while_a_thread_waits_wins(void **state)
     struct waiter waiter = {0};
     struct probe p = {0};
 
-    (void)state;
     start_waiting(&waiter, client, url);
     probe_create(&p, client, "m", NULL);
     for (unsigned i = 1; i <= 20; i++) {
@@ -171,7 +169,6 @@ static void threads_acquire_at_the_same_time_on_one_client(void **state)
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
 
-    (void)state;
     let_threads_cycle("memory:borrower-crowd?" PROBE_LONG, false);
     let_threads_cycle("memory:borrower-crowd?" PROBE_LONG, true);
     test_folder_create(folder);
@@ -209,7 +206,6 @@ static void a_child_forked_while_a_thread_waits_finds_dead_handles(void **state)
     simba_client *client = probe_open(url);
     struct waiter waiter = {0};
 
-    (void)state;
     start_waiting(&waiter, client, url);
     for (int i = 0; i < 10; i++) {
         int status = 0;
@@ -248,7 +244,6 @@ static void a_callback_can_wait_and_turn_the_loop(void **state)
     simba_locker *locker = NULL;
     struct probe p = {.in_acquired = work_in_callback, .in_released = work_in_callback};
 
-    (void)state;
     assert_int_equal(test_locker_create(client, "inner", NULL, &locker, NULL), SIMBA_OK);
     p.user = locker;
     probe_create(&p, client, "m", NULL);

@@ -21,7 +21,6 @@ static void a_stop_inside_on_acquired_returns_at_once_and_completes(void **state
     simba_client *client = probe_open("memory:inside?" PROBE_LONG);
     struct probe p = {.in_acquired = stop_myself};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     for (unsigned i = 1; i <= 20; i++) {
         probe_start(&p);
@@ -42,7 +41,6 @@ static void a_stop_inside_on_released_after_a_loss_completes(void **state)
     struct sb_shim *shim;
     simba_client *client;
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     probe_create(&p, client, "m", NULL);
@@ -68,7 +66,6 @@ static void a_close_inside_on_acquired_releases_and_frees(void **state)
     simba_client *client = probe_open("memory:inside?" PROBE_LONG);
     struct probe probes[20] = {0};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(probes); i++) {
         probes[i].in_acquired = close_myself;
         probe_create(&probes[i], client, "m", NULL);
@@ -87,7 +84,6 @@ static void a_close_inside_on_released_while_another_thread_stops_is_safe(void *
 {
     simba_client *client = probe_open("memory:inside?" PROBE_LONG);
 
-    (void)state;
     for (int i = 0; i < 50; i++) {
         struct probe p = {.in_released = close_myself};
 
@@ -151,7 +147,6 @@ static void hand_overs_between_clients_never_overlap(void **state)
     simba_client *clients[2];
     struct contest contest = {0};
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         clients[i] = probe_open("memory:order?" PROBE_LONG);
     for (int i = 0; i < CONTENDERS; i++) {
@@ -221,7 +216,6 @@ static void a_slow_on_acquired_delays_no_renewal(void **state)
     struct gate gate = GATE_INIT;
     struct probe p = {.in_acquired = wait_at_gate, .user = &gate};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);
@@ -263,7 +257,6 @@ static void a_slow_on_released_stays_exclusive_until_it_has_returned(void **stat
     pthread_t stopper;
     void *code;
 
-    (void)state;
     probe_create(&slow, client, "m", NULL);
     probe_create(&next, other, "m", NULL);
     probe_start(&slow);
@@ -289,7 +282,6 @@ static void wait_inside(void *user, const struct simba_state *state)
 {
     struct probe *p = user;
 
-    (void)state;
     atomic_fetch_add(&p->acquired, 1);
     gate_wait(p->user);
 }
@@ -304,7 +296,6 @@ static void a_stop_without_on_released_keeps_the_mutex_until_on_acquired_has_ret
     pthread_t stopper;
     void *code;
 
-    (void)state;
     options.mutex = "m";
     options.on_acquired = wait_inside;
     options.user = &p;
@@ -335,7 +326,6 @@ static void a_stuck_callback_holds_a_stop_up_no_longer_than_its_timeout(void **s
     struct simba_error error = {0};
     int64_t begin;
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);
@@ -358,7 +348,6 @@ static void a_service_that_was_stuck_can_be_started_again(void **state)
     struct gate gate = GATE_INIT;
     struct probe p = {.in_acquired = wait_at_gate, .user = &gate};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);
@@ -381,7 +370,6 @@ static void on_acquired_does_not_begin_when_the_stop_has_returned(void **state)
     struct gate gate = GATE_INIT;
     struct probe p = {.in_notify = wait_at_gate, .user = &gate};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.notified, 1);
@@ -400,7 +388,6 @@ static void a_slow_on_notify_about_others_holds_up_no_attempt(void **state)
     struct probe owner = {0};
     struct probe waiter = {.in_notify = wait_at_gate, .user = &gate};
 
-    (void)state;
     probe_create(&owner, client, "m", NULL);
     probe_create(&waiter, client, "m", NULL);
     probe_start(&owner);
@@ -423,7 +410,6 @@ static void on_acquired_comes_once_for_the_term_after_a_restart(void **state)
     struct gate gate = GATE_INIT;
     struct probe p = {.in_notify = wait_at_gate, .user = &gate};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.notified, 1);
@@ -455,7 +441,6 @@ static void a_term_that_was_lost_while_on_notify_ran_is_not_told(void **state)
     struct sb_shim *shim;
     simba_client *client;
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     probe_create(&p, client, "m", NULL);
@@ -487,7 +472,6 @@ static void a_stop_inside_on_notify_leaves_the_term_untold(void **state)
     simba_client *client = probe_open("memory:inside?" PROBE_LONG);
     struct probe p = {.in_notify = stop_at_first_notify};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.notified, 1);
@@ -506,7 +490,6 @@ static void only_on_released_is_told_of_a_term_that_had_nobody_to_tell(void **st
     struct gate gate = GATE_INIT;
     struct probe p = {.user = &gate};
 
-    (void)state;
     gate_open(&gate);
     options.mutex = "m";
     options.on_released = wait_inside; /* counts */
@@ -542,7 +525,6 @@ static void callbacks_that_stop_others_do_not_use_up_the_threads(void **state)
     simba_client *client;
     char name[32];
 
-    (void)state;
     options.dispatcher_threads = 2;
     client = probe_open_with("memory:threads?" PROBE_LONG, &options);
     for (int i = 0; i < PAIRS; i++) {
@@ -598,7 +580,6 @@ static void a_callback_that_waits_in_another_client_is_replaced(void **state)
     struct probe releasing = {.in_acquired = release_in_other_client, .user = &lockers};
     simba_client *client;
 
-    (void)state;
     options.dispatcher_threads = 1;
     client = probe_open_with("memory:threads?" PROBE_LONG, &options);
     assert_int_equal(test_locker_create(other, "l", NULL, &lockers.holder, NULL), SIMBA_OK);
@@ -627,7 +608,6 @@ static void on_notify_tells_the_changes_between_others(void **state)
     struct probe first = {0};
     struct probe second = {0};
 
-    (void)state;
     probe_create(&first, client, "m", "first");
     probe_create(&second, client, "m", "second");
     probe_start(&first);

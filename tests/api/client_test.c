@@ -55,7 +55,6 @@ static void bad_urls_are_refused_with_a_sentence(void **state)
         {"memory:a?turn=-1ms", SIMBA_EINVAL, {"turn", "-1ms", NULL}},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         expect_refusal(cases[i].url, NULL, cases[i].code, cases[i].words);
 }
@@ -65,7 +64,6 @@ static void options_go_before_the_url_and_keep_its_rules(void **state)
     static const char *const words[] = {"transition", "30ms", "10s", NULL};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    (void)state;
     options.transition_ms = 30;
     expect_refusal("memory:a?ttl=10s&transition=5s", &options, SIMBA_EINVAL, words);
     options.transition_ms = 5000;
@@ -78,7 +76,6 @@ static void a_number_of_threads_must_be_sensible(void **state)
     static const char *const words[] = {"dispatcher_threads", "-3", NULL};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    (void)state;
     options.dispatcher_threads = -3;
     expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
 }
@@ -88,7 +85,6 @@ static void a_log_level_must_be_one(void **state)
     static const char *const words[] = {"log level", NULL};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    (void)state;
     options.log_level = (enum simba_log_level)99;
     expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
     options.log_level = (enum simba_log_level) - 1;
@@ -101,7 +97,6 @@ static void options_of_an_older_library_are_taken_as_far_as_they_go(void **state
     static const char *const newer[] = {"built for a newer library", NULL};
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    (void)state;
     options.dispatcher_threads = -3; /* beyond the size, hence not seen */
     options.size = offsetof(struct simba_client_options, dispatcher_threads);
     probe_close(probe_open_with("memory:a", &options));
@@ -121,7 +116,6 @@ static void a_backend_that_is_not_whole_is_refused(void **state)
     struct simba_backend_ops less = older;
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
 
-    (void)state;
     older.abi = SIMBA_BACKEND_ABI - 1;
     options.backend = &older;
     expect_refusal("memory:a", &options, SIMBA_EINVAL, words);
@@ -134,7 +128,6 @@ static void a_client_needs_a_url_and_a_place_for_the_result(void **state)
 {
     simba_client *client;
 
-    (void)state;
     assert_int_equal(simba_client_open(NULL, NULL, &client, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_client_open("memory:a", NULL, NULL, NULL), SIMBA_EMISUSE);
 }
@@ -166,7 +159,6 @@ static void a_client_with_open_handles_is_not_closed(void **state)
     simba_scheduler *scheduler;
     simba_locker *locker;
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     expect_busy(client);
     probe_end(&p);
@@ -189,7 +181,6 @@ static void a_client_with_open_handles_is_not_closed(void **state)
 
 static void destructors_take_null(void **state)
 {
-    (void)state;
     assert_int_equal(simba_client_close(NULL, NULL), SIMBA_OK);
     simba_contender_close(NULL);
     simba_observer_close(NULL);
@@ -210,7 +201,6 @@ static void a_client_is_not_closed_from_a_callback(void **state)
     simba_client *client = probe_open("memory:a?" PROBE_LONG);
     struct probe p = {.in_acquired = close_client, .user = client};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.returned, 1);
@@ -226,7 +216,6 @@ static void a_closed_client_leaves_no_thread_and_no_descriptor(void **state)
     struct simba_error error;
     simba_client *client;
 
-    (void)state;
     assert_true(threads > 0 && descriptors > 0);
     for (int i = 0; i < 3; i++) {
         struct probe p = {0};
@@ -248,7 +237,6 @@ static void descriptors_are_closed_on_exec(void **state)
 {
     simba_client *client = probe_open("memory:a");
 
-    (void)state;
     for (int fd = 3; fd < 256; fd++) {
         int flags = fcntl(fd, F_GETFD);
         char link[64];
@@ -273,7 +261,6 @@ static void the_status_list_is_sorted_and_tells_owner_and_token(void **state)
     struct probe a = {0};
     size_t count = 0;
 
-    (void)state;
     assert_int_equal(simba_client_status(client, NULL, 1000, &list, &count, NULL), SIMBA_OK);
     assert_int_equal(count, 0);
     simba_free(list);
@@ -302,7 +289,6 @@ static void the_status_of_an_unknown_mutex_is_free(void **state)
 {
     simba_client *client = probe_open("memory:status?" PROBE_LONG);
 
-    (void)state;
     assert_true(probe_is_free(client, "never-seen"));
     probe_close(client);
 }
@@ -332,7 +318,6 @@ static void the_queue_tells_who_waits_in_order(void **state)
     struct simba_error error = {0};
     size_t count = 77;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(ids); i++) {
         struct length_wait wait = {client, i};
 
@@ -365,7 +350,6 @@ static void the_status_call_checks_what_it_is_given(void **state)
     struct simba_error error = {0};
     size_t count = 77;
 
-    (void)state;
     assert_int_equal(simba_client_status(client, "a", -5, &list, &count, &error), SIMBA_EINVAL);
     probe_assert_names(error.text, "-5");
     assert_int_equal(simba_client_status(client, "\n", 5, &list, &count, &error), SIMBA_EINVAL);
@@ -386,7 +370,6 @@ static void a_status_that_gets_no_answer_is_given_up(void **state)
     simba_client *client;
     size_t count = 0;
 
-    (void)state;
     assert_int_equal(sb_shim_create("memory:status", NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, "memory:status", &options, &client, NULL), SIMBA_OK);
     sb_shim_hold_replies(shim, SB_SHIM_ALL);

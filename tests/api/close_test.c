@@ -101,7 +101,6 @@ static void call(struct subject *s)
 
 static void on_state(void *user, const struct simba_state *state)
 {
-    (void)state;
     call(user);
 }
 
@@ -251,7 +250,6 @@ static void on_closed_is_the_last_callback_and_comes_before_close_returns(void *
 {
     struct world w;
 
-    (void)state;
     open_world(&w, SOON "10s");
     for (int kind = 0; kind < KINDS; kind++) {
         for (int started = 0; started < 2; started++) {
@@ -275,7 +273,6 @@ static void nothing_but_on_closed_begins_after_a_close_inside_a_callback(void **
 {
     struct world w;
 
-    (void)state;
     open_world(&w, SOON "10s");
     for (int kind = 0; kind < KINDS; kind++) {
         struct subject s;
@@ -297,7 +294,6 @@ static void a_handle_stays_valid_in_a_callback_that_outlasts_its_close(void **st
 {
     struct world w;
 
-    (void)state;
     open_world(&w, SOON "100ms");
     for (int kind = 0; kind < KINDS; kind++) {
         struct gate gate = GATE_INIT;
@@ -350,7 +346,6 @@ static void a_start_is_safe_from_the_callback_that_closes_its_handle(void **stat
 {
     struct world w;
 
-    (void)state;
     open_world(&w, SOON "10s");
     for (int kind = 0; kind < LOCKER; kind++) {
         struct gate gate = GATE_INIT;

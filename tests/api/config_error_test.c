@@ -100,23 +100,21 @@ static const struct refusal wrong_types[] = {
     {"simba:\n  url: memory:x\n  ttl: 10\n", "3:8: simba.ttl: the duration '10' has no unit: write "
                                              "10s for seconds or 10ms for milliseconds"},
     {"simba: {url: 'memory:', jitter: 5s}",
-     "1:33: simba.jitter: this is no range of two durations like -200ms..1s"},
+     "1:33: simba.jitter: this must be a range of two durations such as -200ms..1s"},
     {"simba: {url: 'memory:', turn: 5}", "1:31: simba.turn: the duration '5' has no unit: write 5s "
                                          "for seconds or 5ms for milliseconds"},
     {"simba: {url: 'memory:', jitter: 5s..}",
-     "1:33: simba.jitter: this is no range of two durations like -200ms..1s"},
-    {"simba: {url: 'memory:', enabled: maybe}",
-     "1:34: simba.enabled: this is neither true nor false"},
-    {"simba: {url: 'memory:', enabled: {a: b}}",
-     "1:34: simba.enabled: this is neither true nor false"},
+     "1:33: simba.jitter: this must be a range of two durations such as -200ms..1s"},
+    {"simba: {url: 'memory:', enabled: maybe}", "1:34: simba.enabled: this must be true or false"},
+    {"simba: {url: 'memory:', enabled: {a: b}}", "1:34: simba.enabled: this must be true or false"},
     {"simba: {jdbc: {url: 'sqlite:a', create: 2}}",
-     "1:41: simba.jdbc.create: this is neither true nor false"},
+     "1:41: simba.jdbc.create: this must be true or false"},
     {"simba: {jdbc: {url: 'sqlite:a', synchronous: off}}",
-     "1:46: simba.jdbc.synchronous: this is none of: normal full"},
+     "1:46: simba.jdbc.synchronous: this must be one of: normal full"},
     {"simba: {url: 'memory:', ttl: }", "1:30: simba.ttl: the value is missing"},
     {"simba: {url: }", "1:14: simba.url: the value is missing"},
-    {"simba: {url: 'memory:', ttl: [1s]}", "1:30: simba.ttl: this is a list; it has one value"},
-    {"simba: {url: 'memory:', ttl: {a: 1s}}", "1:30: simba.ttl: this is a map; it has one value"},
+    {"simba: {url: 'memory:', ttl: [1s]}", "1:30: simba.ttl: this must be one value, not a list"},
+    {"simba: {url: 'memory:', ttl: {a: 1s}}", "1:30: simba.ttl: this must be one value, not a map"},
     {"simba: {url: {a: b}}", "1:14: simba.url: the value is missing"},
     {"simba: 5", "1:8: simba: this must be a map"},
     {"simba: {jdbc: sqlite:a}", "1:15: simba.jdbc: this must be a map"},
@@ -145,7 +143,8 @@ static const struct refusal repeated_keys[] = {
      "3:1: the key 'simba.url' stands in line 2 already"},
     {"simba: {url: 'memory:', initial-delay: 1s, initialDelay: 1s}",
      "1:44: the key 'simba.initial-delay' stands in line 1 already"},
-    {"simba: {url: 'memory:?ttl=1s', ttl: 1s}", "1:37: simba.ttl: the url has this option, too"},
+    {"simba: {url: 'memory:?ttl=1s', ttl: 1s}",
+     "1:37: simba.ttl: the url has this option already: remove one of the two"},
 };
 
 static void keys_that_occur_twice_are_refused_with_both_places(void **state)
@@ -156,9 +155,9 @@ static void keys_that_occur_twice_are_refused_with_both_places(void **state)
 
 static const struct refusal repeated_passwords[] = {
     {"simba:\n  jdbc:\n    url: sqlite:a\n    password: s3cret\n    password-file: x\n",
-     "5:5: simba.jdbc.password-file: 'simba.jdbc.password' in line 4 says the password already"},
+     "5:5: simba.jdbc.password-file: 'simba.jdbc.password' in line 4 gives the password already"},
     {"simba:\n  jdbc:\n    url: sqlite:a\n    password-env: A\n    password-file: x\n",
-     "5:5: simba.jdbc.password-file: 'simba.jdbc.password-env' in line 4 says the password "
+     "5:5: simba.jdbc.password-file: 'simba.jdbc.password-env' in line 4 gives the password "
      "already"},
     {"simba: {jdbc: {url: 'sqlite:a', password-env: }}",
      "1:47: simba.jdbc.password-env: the value is missing"},
@@ -170,17 +169,17 @@ static const struct refusal repeated_passwords[] = {
      "1:48: simba.jdbc.password-file: the path begins with '~', which only a shell expands: "
      "write the full path"},
     {"simba: {url: 'memory://u:s3cret@h', password-file: x}",
-     "1:52: simba.password-file: the url has this option, too"},
+     "1:52: simba.password-file: the url has this option already: remove one of the two"},
     {"simba: {url: 'memory://u:s3cret@h', user: u}",
-     "1:43: simba.user: the url has this option, too"},
+     "1:43: simba.user: the url has this option already: remove one of the two"},
     {"simba: {url: 'memory:x?password=s3cret', password-env: A}",
-     "1:56: simba.password-env: the url has this option, too"},
+     "1:56: simba.password-env: the url has this option already: remove one of the two"},
     {"simba: {url: 'memory://u:s3cret@h?password-env=A'}",
-     "1:14: simba.url: the URL's parameter 'password-env' and another part of it name the same "
-     "thing"},
+     "1:14: simba.url: the URL's parameter 'password-env' repeats what another part of the URL "
+     "gives: remove one of the two"},
     {"simba: {url: 'memory:x?password-file=a&password-env=A'}",
-     "1:14: simba.url: the URL's parameter 'password-env' and another part of it name the same "
-     "thing"},
+     "1:14: simba.url: the URL's parameter 'password-env' repeats what another part of the URL "
+     "gives: remove one of the two"},
 };
 
 static void passwords_that_are_said_twice_or_not_at_all_are_refused(void **state)
@@ -243,13 +242,13 @@ static const struct refusal redis[] = {
     {"simba:\n  redis:\n    url: redis://h\n    keepalive: 1s\n",
      "4:5: unknown key 'simba.redis.keepalive'; did you mean 'simba.redis.keep-alive'?"},
     {"simba:\n  redis:\n    url: redis://h\n    db: first\n",
-     "4:9: simba.redis.db: this is no number"},
+     "4:9: simba.redis.db: this must be a number"},
     {"simba:\n  redis:\n    url: redis://h?conect-timeout=1s\n",
      "3:10: simba.redis.url: a URL that begins with 'redis:' has no option 'conect-timeout'; did "
      "you mean 'connect-timeout'?"},
     {"simba:\n  redis:\n    url: redis://h\n    sentinel-password: a\n"
      "    sentinel-password-env: A\n",
-     "5:5: simba.redis.sentinel-password-env: 'simba.redis.sentinel-password' in line 4 says the "
+     "5:5: simba.redis.sentinel-password-env: 'simba.redis.sentinel-password' in line 4 gives the "
      "password already"},
 };
 
@@ -282,14 +281,15 @@ static const struct refusal bad_urls[] = {
      "2:8: simba.url: a URL that begins with 'sqlite:' has no option 'nonsense'"},
     {"simba:\n  jdbc:\n    url: sqlite:a.db?ttl=soon\n",
      "3:10: simba.jdbc.url?ttl: 'soon' is not a duration: write 250ms, 10s, 1m30s or 2h"},
-    {"simba: {url: 'sqlite:a.db?create=true'}", "1:14: simba.url?create: this is none of: yes no"},
+    {"simba: {url: 'sqlite:a.db?create=true'}",
+     "1:14: simba.url?create: this must be one of: yes no"},
     {"simba: {url: 'sqlite:a.db?synchronous=off'}",
-     "1:14: simba.url?synchronous: this is none of: normal full"},
+     "1:14: simba.url?synchronous: this must be one of: normal full"},
     {"simba: {url: 'sqlite:a.db?busy-timeout=5'}",
      "1:14: simba.url?busy-timeout: the duration '5' has no unit: write 5s for seconds or 5ms for "
      "milliseconds"},
     {"simba: {url: 'sqlite:a.db?jitter=5'}",
-     "1:14: simba.url?jitter: this is no range of two durations like -200ms..1s"},
+     "1:14: simba.url?jitter: this must be a range of two durations such as -200ms..1s"},
 };
 
 static void urls_that_do_not_fit_are_refused(void **state)

@@ -166,7 +166,7 @@ static void what_is_wrong_with_its_section_is_told_with_its_place(void **state)
                   "c.yaml:1:39: unknown key 'simba.coffee-shop.beens'; did you mean "
                   "'simba.coffee-shop.beans'?");
     check_refusal("simba: {coffeeShop: {url: 'coffee:x', beans: many}}",
-                  "c.yaml:1:46: simba.coffee-shop.beans: this is no number");
+                  "c.yaml:1:46: simba.coffee-shop.beans: this must be a number");
     check_refusal("simba: {coffeeShop: {beans: 7}}", "c.yaml:1:9: simba.coffee-shop has no url");
     check_refusal("simba: {coffeeShop: {url: 'tea:x'}}",
                   "c.yaml:1:27: simba.coffee-shop.url: a URL that begins with 'tea:' is not one of "

@@ -44,7 +44,6 @@ static void write_file(const char *text, mode_t mode)
 
 static int remove_file(void **state)
 {
-    (void)state;
     unlink(path);
     return 0;
 }
@@ -53,7 +52,6 @@ static int remove_file(void **state)
 
 static void a_url_alone_is_enough(void **state)
 {
-    (void)state;
     check_url("simba:\n  url: sqlite:/srv/jobs.db\n", "sqlite:/srv/jobs.db");
     check_url("simba.url: memory:x", "memory:x");
     check_url("{\"simba\": {\"url\": \"memory:x\"}}", "memory:x");
@@ -63,7 +61,6 @@ static void a_url_alone_is_enough(void **state)
 
 static void the_keys_of_the_jvm_library_are_understood(void **state)
 {
-    (void)state;
     check_url("simba:\n"
               "  enabled: true\n"
               "  jdbc:\n"
@@ -90,14 +87,12 @@ static void nested_maps_dots_and_other_spellings_are_the_same(void **state)
         "simba.jdbc: {url: 'sqlite:a'}\nsimba: {jdbc: {initial_delay: 1s}}\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
         check_url(texts[i], "sqlite:a?initial-delay=1s");
 }
 
 static void options_are_added_to_those_of_the_url(void **state)
 {
-    (void)state;
     check_url("simba: {jdbc: {url: 'sqlite:a?synchronous=full', ttl: 5s}}",
               "sqlite:a?synchronous=full&ttl=5s");
     check_url("simba: {jdbc: {url: 'sqlite:a?', ttl: 5s}}", "sqlite:a?ttl=5s");
@@ -107,7 +102,6 @@ static void options_are_added_to_those_of_the_url(void **state)
 
 static void values_are_escaped(void **state)
 {
-    (void)state;
     check_url("simba: {jdbc: {url: 'sqlite:a', user: \"a b&c=d?e#f%+\\xe9\", password: 'x@y:z'}}",
               "sqlite:a?user=a%20b%26c%3Dd%3Fe%23f%25%2B%C3%A9&password=x%40y%3Az");
 }
@@ -119,7 +113,6 @@ static void switches_are_written_in_the_words_of_the_store(void **state)
         {"false", "no"}, {"no", "no"},   {"OFF", "no"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(words); i++) {
         char text[128];
         char expected[64];
@@ -133,7 +126,6 @@ static void switches_are_written_in_the_words_of_the_store(void **state)
 #ifdef SIMBA_HAVE_REDIS
 static void every_option_of_redis_is_a_key(void **state)
 {
-    (void)state;
     check_url("simba:\n"
               "  redis:\n"
               "    url: rediss+sentinel://h1,h2/main\n"
@@ -195,7 +187,6 @@ static void paths_are_relative_to_the_folder_of_the_file(void **state)
 {
     char folder[PATH_MAX];
 
-    (void)state;
     assert_true(mkdir("config_test.d", 0700) == 0 || errno == EEXIST);
     assert_non_null(realpath("config_test.d", folder));
     for (size_t i = 0; i < TEST_COUNT(relative_paths); i++)
@@ -217,7 +208,6 @@ static int remove_folder(void **state)
 /* There is no folder to speak of. */
 static void paths_of_a_text_stay_as_they_are(void **state)
 {
-    (void)state;
     check_url("simba: {url: 'sqlite:jobs.db', password-file: s}", "sqlite:jobs.db?password-file=s");
 }
 
@@ -284,7 +274,6 @@ static void a_file_with_a_password_that_others_may_write_is_refused(void **state
     };
     struct simba_error error;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(texts); i++) {
         struct heard heard = {"", 0};
 
@@ -304,7 +293,6 @@ static void a_file_must_not_be_another_users(void **state)
     struct simba_error error;
     char *url = NULL;
 
-    (void)state;
     if (geteuid() != 0)
         skip();
     write_file("simba: {url: 'sqlite:a'}", 0600);
@@ -327,7 +315,6 @@ static void a_file_without_a_password_must_not_be_written_by_others_either(void 
     };
     struct simba_error error;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(texts); i++) {
         struct heard heard = {"", 0};
 
@@ -342,7 +329,6 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     struct simba_error error;
     char *url = NULL;
 
-    (void)state;
     assert_int_equal(simba_config_read("/no/such.yaml", NULL, &url, &error), SIMBA_ECONFIG);
     assert_non_null(strstr(error.text, "/no/such.yaml"));
     assert_int_equal(simba_config_read("/", NULL, &url, &error), SIMBA_ECONFIG);
@@ -363,7 +349,6 @@ static void a_check_finds_missing_passwords_and_tells_where_the_url_stands(void 
     struct simba_error error;
     char *url = NULL;
 
-    (void)state;
     write_file("simba: {url: 'memory:config'}", 0600);
     assert_int_equal(simba_config_check(path, NULL, &url, origin, &error), SIMBA_OK);
     assert_string_equal(url, "memory:config");
@@ -386,7 +371,6 @@ static void a_client_is_opened_with_the_times_of_the_file(void **state)
     int64_t ttl_ms;
     int64_t transition_ms;
 
-    (void)state;
     options.transition_ms = 3000;
     write_file("simba: {url: 'memory:config', ttl: PT2.5S, transition: 9s}", 0600);
     assert_int_equal(simba_client_open_config(path, &options, &client, NULL), SIMBA_OK);
@@ -423,7 +407,6 @@ static void what_shows_when_the_store_is_opened_is_told_with_its_place(void **st
          "sqlite:/x for a path from the root"},
     };
 
-    (void)state;
     assert_int_equal(setenv("CONFIG_TEST_EMPTY", "", 1), 0);
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         simba_client *client = NULL;
@@ -443,7 +426,6 @@ static void a_password_of_a_store_that_is_not_enabled_is_not_looked_for(void **s
 {
     simba_client *client = NULL;
 
-    (void)state;
     write_file("simba: {url: 'memory:x', jdbc: {enabled: false, password-file: none}}", 0600);
     assert_int_equal(simba_client_open_config(path, NULL, &client, NULL), SIMBA_OK);
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);

@@ -25,7 +25,6 @@ static void bad_options_are_refused_with_a_sentence(void **state)
     simba_client *client = probe_open("memory:options?" PROBE_LONG);
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
 
-    (void)state;
     expect_refusal(client, NULL, SIMBA_EMISUSE, "SIMBA_CONTENDER_OPTIONS_INIT");
     expect_refusal(client, &options, SIMBA_EINVAL, "mutex");
     options.mutex = " ";
@@ -51,7 +50,6 @@ static void one_id_takes_part_once_per_mutex(void **state)
     struct probe first = {0};
     struct probe elsewhere = {0};
 
-    (void)state;
     probe_create(&first, client, "m", "me");
     options.mutex = "m";
     options.id = "me";
@@ -66,7 +64,6 @@ static void an_id_is_free_again_when_its_contender_is_closed(void **state)
 {
     simba_client *client = probe_open("memory:ids?" PROBE_LONG);
 
-    (void)state;
     for (int i = 0; i < 200; i++) {
         struct probe p = {0};
 
@@ -85,7 +82,6 @@ static void a_contender_may_have_a_lease_of_its_own(void **state)
     struct probe p = {0};
     int64_t left;
 
-    (void)state;
     options.mutex = "m";
     options.ttl_ms = 2000;
     options.transition_ms = 3000;
@@ -106,7 +102,6 @@ static void the_wrong_order_is_an_error_that_names_both_states(void **state)
     struct simba_error error = {0};
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     assert_int_equal(simba_contender_stop(p.contender, &error), SIMBA_ESTATE);
     probe_assert_names(error.text, "INITIAL");
@@ -130,7 +125,6 @@ static void it_can_be_started_again_and_every_term_has_a_larger_token(void **sta
     struct probe p = {0};
     uint64_t fence = 0;
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     for (unsigned i = 1; i <= 50; i++) {
         probe_start(&p);
@@ -158,7 +152,6 @@ static void a_store_that_does_not_answer_keeps_it_starting(void **state)
     simba_client *client;
     struct probe p = {0};
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     sb_shim_refuse(shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
@@ -200,7 +193,6 @@ static void a_grant_that_comes_in_during_the_stop_is_given_back(void **state)
     pthread_t stopper;
     void *code;
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     sb_shim_hold_replies(shim, SB_SHIM_OP(SIMBA_OP_ACQUIRE));
@@ -255,7 +247,6 @@ static void threads_that_start_and_stop_at_once_do_no_harm(void **state)
     struct tug tug = {0};
     pthread_t threads[4];
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     tug.contender = p.contender;
     for (int i = 0; i < 4; i++)
@@ -278,7 +269,6 @@ static void it_tells_who_owns_and_until_when(void **state)
     struct probe owner = {0};
     struct probe waiter = {0};
 
-    (void)state;
     probe_create(&owner, client, "m", "the-owner");
     probe_create(&waiter, client, "m", "the-waiter");
     assert_int_equal(simba_contender_deadline_ms(owner.contender), 0);
@@ -308,7 +298,6 @@ static void a_stopped_owner_does_not_name_itself_any_more(void **state)
     struct simba_state known = SIMBA_STATE_NONE;
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", "me");
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);
@@ -374,7 +363,6 @@ static void a_waiter_that_stops_forgets_the_owner_and_tells_so(void **state)
     struct told waiter = {0};
     struct probe owner = {0};
 
-    (void)state;
     probe_create(&owner, client, "m", "the-owner");
     probe_start(&owner);
     probe_wait_owner(&owner);
@@ -398,7 +386,6 @@ static void a_start_begins_with_nobody(void **state)
     simba_client *client = probe_open("memory:begin?initial-delay=100ms&" PROBE_LONG);
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", "me");
     probe_start(&p);
     probe_wait_count(&p.acquired, 1); /* a term that was not told leaves no change */
@@ -420,7 +407,6 @@ static void a_renewal_leaves_a_state_without_a_change(void **state)
     struct simba_state known = SIMBA_STATE_NONE;
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", "me");
     probe_start(&p);
     probe_wait_owner(&p);
@@ -443,7 +429,6 @@ static void on_renewed_is_the_heartbeat_of_a_term(void **state)
     struct told told = {0};
     unsigned renewals;
 
-    (void)state;
     options.mutex = "m";
     options.on_renewed = note_renewal;
     options.user = &told;
@@ -470,7 +455,6 @@ static void an_owner_that_cannot_renew_lets_go_by_itself_in_time(void **state)
     struct probe next = {0};
     int64_t deadline;
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     probe_create(&p, client, "m", NULL);
@@ -500,7 +484,6 @@ static void a_contender_without_callbacks_competes_too(void **state)
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct probe p = {0};
 
-    (void)state;
     options.mutex = "m";
     assert_int_equal(simba_contender_create(client, &options, &p.contender, NULL), SIMBA_OK);
     probe_start(&p);

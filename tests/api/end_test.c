@@ -44,7 +44,6 @@ static void a_question_without_patience_does_not_outlive_its_client(void **state
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
 
-    (void)state;
     test_folder_create(folder);
     ask_and_close("memory:question", 300);
     probe_sqlite_url(url, sizeof url, folder, PROBE_LONG);
@@ -75,7 +74,6 @@ static void *acquire_and_release(void *argument)
 static void ignore(void *user, const struct simba_state *state)
 {
     (void)user;
-    (void)state;
 }
 
 static void a_client_can_close_while_another_one_tells_it_something(void **state)
@@ -84,7 +82,6 @@ static void a_client_can_close_while_another_one_tells_it_something(void **state
     uint64_t random = 1;
     pthread_t thread;
 
-    (void)state;
     options.mutex = "m";
     options.on_notify = ignore;
     atomic_store(&over, false);
@@ -156,7 +153,6 @@ static void the_executor_is_called_without_a_lock_of_the_locker(void **state)
     simba_client *client = NULL;
     struct sb_shim *shim = NULL;
 
-    (void)state;
     options.executor = &executor;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);

@@ -105,7 +105,6 @@ static void callbacks_run_on_the_executor(void **state)
         .in_acquired = note_wrong_thread, .in_released = note_wrong_thread, .user = &pool};
     simba_client *client;
 
-    (void)state;
     pool_start(&pool);
     client = open_on(&pool, "memory:executor?" PROBE_LONG);
     probe_create(&p, client, "m", NULL);
@@ -132,7 +131,6 @@ static void a_stop_inside_a_callback_does_not_wait_for_a_single_thread(void **st
     struct probe p = {.in_acquired = stop_myself};
     simba_client *client;
 
-    (void)state;
     pool_start(&pool);
     client = open_on(&pool, "memory:executor?" PROBE_LONG);
     probe_create(&p, client, "m", NULL);
@@ -162,7 +160,6 @@ static void an_executor_that_takes_its_time_delays_no_renewal(void **state)
     struct probe p = {0};
     simba_client *client;
 
-    (void)state;
     pool_init(&pool);
     client = open_on(&pool, "memory:executor?" PROBE_SHORT);
     probe_create(&p, client, "m", NULL);
@@ -190,7 +187,6 @@ static void a_client_with_an_executor_has_no_callback_threads(void **state)
     int before;
     simba_client *client;
 
-    (void)state;
     pool_start(&pool);
     probe_close(open_on(&pool, "memory:executor"));
     before = test_thread_count();
@@ -202,7 +198,6 @@ static void a_client_with_an_executor_has_no_callback_threads(void **state)
 
 static void count_acquired(void *user, const struct simba_state *state)
 {
-    (void)state;
     atomic_fetch_add((atomic_uint *)user, 1);
 }
 
@@ -214,7 +209,6 @@ static void a_stop_that_calls_nobody_does_not_wait_for_the_executor(void **state
     simba_contender *contender;
     simba_client *client;
 
-    (void)state;
     pool_init(&pool);
     client = open_on(&pool, "memory:executor?" PROBE_LONG);
     options.mutex = "m";
@@ -239,7 +233,6 @@ static void a_stop_on_the_only_thread_runs_its_callbacks_and_gives_the_mutex_bac
     struct probe p = {0};
     simba_client *client;
 
-    (void)state;
     pool_init(&pool);
     client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=2s");
     probe_create(&p, client, "m", NULL);
@@ -266,7 +259,6 @@ static void a_client_closes_on_a_thread_that_has_not_run_any_callback(void **sta
     struct probe p = {0};
     simba_client *client;
 
-    (void)state;
     pool_init(&pool);
     client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=500ms");
     probe_create(&p, client, "m", NULL);
@@ -288,7 +280,6 @@ static void an_acquire_on_the_only_thread_runs_the_on_released_that_it_waits_for
     simba_locker *locker;
     simba_client *client;
 
-    (void)state;
     pool_init(&pool);
     client = open_on(&pool, "memory:only?ttl=20s&transition=20s&stop-timeout=20s");
     assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
@@ -318,7 +309,6 @@ static void a_client_is_not_closed_while_a_callback_has_not_returned(void **stat
     struct probe p = {.in_acquired = wait_at_gate, .user = &gate};
     struct simba_error error = {0};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);

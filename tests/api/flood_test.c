@@ -69,7 +69,6 @@ static long resident_kib(void)
 static void ignore(void *user, const struct simba_state *state)
 {
     (void)user;
-    (void)state;
 }
 
 /* Of mutexes that the client follows, that it waits for, and that it does not know. */
@@ -94,7 +93,6 @@ static void notices_that_wait_for_the_loop_take_no_memory(void **state)
     long before_kib;
     long growth_kib;
 
-    (void)state;
     options.mutex = "followed";
     options.on_notify = ignore;
     assert_int_equal(simba_observer_create(client, &options, &observer, NULL), SIMBA_OK);
@@ -142,7 +140,6 @@ static void timers_fire_however_many_tasks_there_are(void **state)
     struct probe probe = {0};
     int64_t end_ms;
 
-    (void)state;
     probe_create(&probe, client, "m", NULL);
     probe_start(&probe);
     probe_wait_owner(&probe);
@@ -165,7 +162,6 @@ static void the_last_of_equal_notices_is_told_after_what_came_before_it(void **s
     struct probe owner = {0};
     struct probe waiter = {0};
 
-    (void)state;
     probe_create(&owner, client, "m", "owner");
     probe_start(&owner);
     probe_wait_owner(&owner);

@@ -12,7 +12,6 @@
 
 static void a_waiter_is_told_who_owns_in_memory(void **state)
 {
-    (void)state;
     follow_assert_told("memory:follow", NULL, FOLLOW_SOON_MS);
 }
 
@@ -21,7 +20,6 @@ static void a_waiter_is_told_who_owns_on_sqlite(void **state)
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 64];
 
-    (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, "");
     follow_assert_told(url, NULL, FOLLOW_SOON_MS);
@@ -54,7 +52,6 @@ static void a_waiter_is_told_who_takes_over_on_sqlite(void **state)
     struct follower waiter;
     struct follow_belief belief = {&waiter, "heir"};
 
-    (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, "");
     probe_sqlite_url(late_url, sizeof late_url, folder, "jitter=60s..61s&turn=0s");
@@ -78,7 +75,6 @@ static void a_waiter_looks_where_the_store_tells_it_nothing(void **state)
 {
     struct simba_backend_ops mute = *simba_backend_find("memory");
 
-    (void)state;
     mute.listen = NULL;
     follow_assert_told("memory:mute", &mute, FOLLOW_SOON_MS + 1000);
 }

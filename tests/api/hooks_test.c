@@ -351,7 +351,7 @@ static void the_log_hook_gets_the_lines_of_its_level(void **state)
     options.log_user = &lines;
     options.log_level = SIMBA_LOG_INFO;
     lead_once(&options);
-    assert_true(atomic_load(&lines.with_mutex) >= 2); /* owns, and gives it up */
+    assert_true(atomic_load(&lines.with_mutex) >= 2); /* owns, and releases it */
     assert_int_equal(atomic_load(&lines.too_detailed), 0);
     memset(&lines, 0, sizeof lines);
     options.log_level = SIMBA_LOG_NONE;

@@ -19,7 +19,6 @@ static char url[TEST_PATH_MAX + 128];
 
 static int make_url(void **state)
 {
-    (void)state;
     test_folder_create(folder);
     snprintf(missing, sizeof missing, "%s/missing", folder);
     snprintf(url, sizeof url, "sqlite:%s/db?" TIMES, missing);
@@ -28,7 +27,6 @@ static int make_url(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     test_folder_remove(folder);
     return 0;
 }
@@ -37,7 +35,6 @@ static void a_folder_that_comes_later_is_used(void **state)
 {
     struct late late;
 
-    (void)state;
     if (simba_backend_find("sqlite") == NULL)
         skip();
     late_begin(&late, url, SIMBA_GROUP_UNAVAILABLE);
@@ -51,7 +48,6 @@ static void all_can_be_closed_while_the_store_stays_away(void **state)
     struct late late;
     int64_t begin = test_now_ms();
 
-    (void)state;
     if (simba_backend_find("sqlite") == NULL)
         skip();
     late_begin(&late, url, SIMBA_GROUP_UNAVAILABLE);
@@ -65,7 +61,6 @@ static void what_is_wrong_with_the_url_fails_at_once(void **state)
                                           "synchronous=perhaps"};
     struct simba_client_options down = SIMBA_CLIENT_OPTIONS_INIT;
 
-    (void)state;
     if (simba_backend_find("sqlite") == NULL)
         skip();
     down.allow_store_down = true;
@@ -92,7 +87,6 @@ static void a_relative_path_counts_from_the_folder_of_the_opening(void **state)
     simba_locker *first;
     simba_locker *second;
 
-    (void)state;
     if (simba_backend_find("sqlite") == NULL)
         skip();
     options.allow_store_down = true;
@@ -194,7 +188,6 @@ static struct simba_backend_ops brought;
 
 static int make_brought(void **state)
 {
-    (void)state;
     brought = *simba_backend_find("memory");
     brought.open = open_store;
     brought.close = close_store;
@@ -234,7 +227,6 @@ static void a_store_that_fails_without_a_word_grants_nothing(void **state)
     simba_client *client;
     struct probe probe = {0};
 
-    (void)state;
     atomic_store(&says_nothing, true);
     client = open_brought("memory:silent?" PROBE_LONG);
     probe_create(&probe, client, "m", NULL);
@@ -254,7 +246,6 @@ static void a_password_that_can_be_read_once_is_kept(void **state)
     char text[160];
     int ends[2];
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "pigeon\n", 7), 7);
     close(ends[1]);
@@ -278,7 +269,6 @@ static void a_password_file_is_found_from_another_folder(void **state)
     simba_client *client;
     FILE *file;
 
-    (void)state;
     test_folder_create(home);
     assert_int_equal(chdir(home), 0);
     file = fopen("secret", "w");
@@ -306,7 +296,6 @@ static void many_contenders_own_when_the_store_comes(void **state)
     struct probe probes[50];
     char mutex[16];
 
-    (void)state;
     for (int i = 0; i < 50; i++) {
         memset(&probes[i], 0, sizeof probes[i]);
         snprintf(mutex, sizeof mutex, "m%d", i);
@@ -342,7 +331,6 @@ static void a_store_that_hangs_after_an_opening_delays_nobody(void **state)
     simba_locker *locker;
     int64_t begin;
 
-    (void)state;
     probe_create(&probe, client, "m", NULL);
     probe_start(&probe);
     assert_int_equal(test_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
@@ -370,7 +358,6 @@ static void a_close_does_not_wait_for_an_opening(void **state)
     simba_locker *locker;
     int64_t begin;
 
-    (void)state;
     probe_create(&probe, client, "m", NULL);
     probe_start(&probe);
     assert_int_equal(test_locker_create(client, "n", NULL, &locker, NULL), SIMBA_OK);
@@ -391,7 +378,6 @@ static void an_opening_that_ends_after_the_close_leaves_nothing(void **state)
 {
     simba_client *client = open_brought("late:?" PROBE_LONG);
 
-    (void)state;
     atomic_store(&hangs, true);
     assert_true(test_wait(is_store_hanging, NULL));
     probe_close(client);
@@ -404,7 +390,6 @@ static void an_opening_that_ends_after_the_close_leaves_nothing(void **state)
 /* Clients come and go at every moment of an opening. */
 static void a_close_may_meet_an_opening_at_any_time(void **state)
 {
-    (void)state;
     for (int i = 0; i < 40; i++) {
         simba_client *client = open_brought("late:?" PROBE_LONG);
         struct probe probe = {0};
@@ -440,7 +425,6 @@ static void a_locker_waits_for_what_may_heal(void **state)
 {
     static const int refusals[] = {SIMBA_EUNAVAILABLE, SIMBA_EDENIED, SIMBA_ECONFIG};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(refusals); i++) {
         simba_client *client = open_brought("late:?" PROBE_LONG);
         struct acquiring acquiring = {0};

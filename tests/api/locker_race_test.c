@@ -78,7 +78,6 @@ static void a_win_at_the_moment_of_the_time_out_is_kept_or_given_back(void **sta
 {
     unsigned wins = race_release_against_timeout("memory:race?" PROBE_LONG, 300);
 
-    (void)state;
     assert_in_range(wins, 1, 299); /* else nothing was raced */
 }
 
@@ -87,7 +86,6 @@ static void the_same_holds_on_sqlite(void **state)
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
 
-    (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, PROBE_LONG);
     race_release_against_timeout(url, 200);
@@ -99,7 +97,6 @@ static void a_time_out_of_nothing_on_a_free_mutex_leaves_it_free(void **state)
     simba_client *client = probe_open("memory:race?" PROBE_LONG);
     struct attempt a = {.locker = make_locker(client)};
 
-    (void)state;
     for (int i = 0; i < 300; i++) {
         a.timeout_ms = i % 2;
         attempt(&a);
@@ -182,7 +179,6 @@ static void signals_never_return_a_lock_that_is_not_held(void **state)
     pthread_t threads[THREADS];
     long counter = 0;
 
-    (void)state;
     work.counter = &counter;
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGALRM, &action, NULL);

@@ -35,7 +35,6 @@ static void a_free_mutex_is_acquired_and_given_back(void **state)
     struct simba_owner owner;
     uint64_t fence = 0;
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
         assert_true(simba_locker_is_held(locker));
@@ -62,7 +61,6 @@ static void a_lease_is_renewed_until_the_release(void **state)
     struct simba_metrics metrics = SIMBA_METRICS_INIT;
     simba_locker *locker = make_locker(client, NULL);
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
     while (metrics.renewals < 4) {
         assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
@@ -80,7 +78,6 @@ static void what_was_not_acquired_cannot_be_released(void **state)
     simba_locker *locker = make_locker(client, NULL);
     struct simba_error error = {0};
 
-    (void)state;
     expect(simba_locker_release(locker, &error), SIMBA_ESTATE, &error);
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
@@ -94,7 +91,6 @@ static void a_held_locker_that_is_closed_gives_the_mutex_back(void **state)
     simba_client *client = probe_open("memory:locker?" PROBE_LONG);
     simba_locker *locker = make_locker(client, NULL);
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
     simba_locker_close(locker);
     assert_true(probe_is_free(client, "m"));
@@ -113,7 +109,6 @@ static void a_scope_releases_and_closes_what_it_holds(void **state)
 {
     SIMBA_SCOPED(client) simba_client *client = probe_open("memory:locker?" PROBE_LONG);
 
-    (void)state;
     acquire_in_a_scope(client);
     assert_true(probe_is_free(client, "m"));
 }
@@ -149,7 +144,6 @@ static void a_scope_stops_and_closes_its_services(void **state)
 {
     simba_client *client = probe_open("memory:locker?" PROBE_LONG);
 
-    (void)state;
     serve_in_a_scope(client);
     assert_true(probe_is_free(client, "m"));
     assert_int_equal(simba_client_close(client, NULL), SIMBA_OK);
@@ -203,7 +197,6 @@ static void a_second_acquirer_of_the_same_locker_is_refused(void **state)
     struct simba_error error = {0};
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
     expect(simba_locker_acquire(holder, &error), SIMBA_EBUSY, &error);
     probe_assert_names(error.text, "held");
@@ -230,7 +223,6 @@ static void a_try_on_an_owned_mutex_tells_who_owns_it(void **state)
     struct simba_error error = {0};
     struct simba_owner owner;
 
-    (void)state;
     assert_int_equal(simba_locker_try_acquire(holder, NULL), SIMBA_OK);
     expect(simba_locker_try_acquire(locker, &error), SIMBA_ECONTENDED, &error);
     probe_assert_names(error.text, "the-holder");
@@ -254,7 +246,6 @@ static void a_wait_that_ran_out_leaves_nothing_behind(void **state)
     struct simba_error error = {0};
     int64_t begin = test_now_ms();
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
     expect(simba_locker_acquire_timeout(locker, ENOUGH_MS, &error), SIMBA_ETIMEDOUT, &error);
     assert_true(test_now_ms() - begin >= ENOUGH_MS);
@@ -278,7 +269,6 @@ static void a_negative_time_out_is_refused(void **state)
     simba_locker *locker = make_locker(client, NULL);
     struct simba_error error = {0};
 
-    (void)state;
     expect(simba_locker_acquire_timeout(locker, -7, &error), SIMBA_EINVAL, &error);
     probe_assert_names(error.text, "-7");
     simba_locker_close(locker);
@@ -291,7 +281,6 @@ static void a_wait_can_be_cancelled_by_another_thread(void **state)
     simba_client *client = probe_open("memory:locker?" PROBE_LONG);
     simba_locker *holder = make_locker(client, "the-holder");
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
     simba_locker_cancel(holder); /* harmless: it does not wait */
     assert_true(simba_locker_is_held(holder));
@@ -316,7 +305,6 @@ static void a_cancel_just_before_the_acquire_is_not_lost(void **state)
     simba_locker *locker = make_locker(client, NULL);
     struct simba_error error = {0};
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
     for (int i = 0; i < 3; i++) {
         simba_locker_cancel(locker);
@@ -375,7 +363,6 @@ static void an_acquire_that_fails_fast_ends_with_the_first_failure_of_the_store(
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct troubled t;
 
-    (void)state;
     options.fail_fast = true;
     open_troubled_with(&t, options);
     sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_ESTORE);
@@ -392,7 +379,6 @@ static void the_error_of_the_store_is_told(void **state)
     struct simba_error error = {0};
     struct troubled t;
 
-    (void)state;
     open_troubled(&t);
     sb_shim_refuse(t.shim, SB_SHIM_ALL, SIMBA_EUNAVAILABLE);
     expect(simba_locker_try_acquire(t.locker, &error), SIMBA_EUNAVAILABLE, &error);
@@ -433,7 +419,6 @@ static void a_lost_lease_is_told_by_the_release_and_not_won_back(void **state)
     struct troubled t;
     uint64_t fence;
 
-    (void)state;
     open_troubled(&t);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
     fence = simba_locker_fence(t.locker);
@@ -487,7 +472,6 @@ static void on_lost_is_called_once_and_only_for_a_loss(void **state)
     struct losses losses = {0};
     struct troubled t;
 
-    (void)state;
     open_troubled_for(&losses, &t);
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_release(t.locker, NULL), SIMBA_OK);
@@ -543,13 +527,11 @@ static void check_release_during_on_lost(void *(*release)(void *user))
 
 static void a_release_waits_for_the_on_lost_that_runs(void **state)
 {
-    (void)state;
     check_release_during_on_lost(release_it);
 }
 
 static void a_cancelled_thread_finishes_its_release(void **state)
 {
-    (void)state;
     check_release_during_on_lost(release_cancelled);
 }
 
@@ -558,7 +540,6 @@ static void on_lost_may_release(void **state)
     struct losses losses = {0};
     struct troubled t;
 
-    (void)state;
     open_troubled_for(&losses, &t);
     losses.locker = t.locker;
     assert_int_equal(simba_locker_acquire(t.locker, NULL), SIMBA_OK);
@@ -582,7 +563,6 @@ static void a_callback_may_lock(void **state)
     simba_client *client = probe_open("memory:locker?" PROBE_LONG);
     struct probe p = {.in_acquired = lock_inside, .user = make_locker(client, NULL)};
 
-    (void)state;
     probe_create(&p, client, "other", NULL);
     probe_start(&p);
     probe_wait_count(&p.returned, 1);

@@ -337,7 +337,6 @@ static void a_thread_waits_for_its_turn_to_own_the_loop(void **state)
 
 static void a_loop_can_end_right_after_somebody_turned_it(void **state)
 {
-    (void)state;
     for (int i = 0; i < 100; i++) {
         struct sb_loop *loop = NULL;
         struct flag flag;

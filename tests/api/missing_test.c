@@ -33,7 +33,6 @@ static void a_question_of_a_client_needs_a_place_for_the_answer(void **state)
     int64_t ms;
     size_t n;
 
-    (void)state;
     expect_misuse(simba_client_status(client, "m", 100, NULL, &n, &e), &e, "ret_list");
     expect_misuse(simba_client_status(client, "m", 100, &list, NULL, &e), &e, "ret_count");
     expect_misuse(simba_client_status(NULL, "m", 100, &list, &n, &e), &e, "client");
@@ -70,7 +69,6 @@ static void who_is_created_needs_a_client_options_and_a_handle(void **state)
     simba_scheduler *scheduler;
     simba_locker *locker;
 
-    (void)state;
     contest.mutex = watch.mutex = plan.mutex = "m";
     plan.work = idle_work;
     plan.period_ms = 10;
@@ -94,7 +92,6 @@ static void a_call_needs_its_handle(void **state)
 {
     struct simba_error e = {0};
 
-    (void)state;
     expect_misuse(simba_contender_start(NULL, &e), &e, "contender");
     expect_misuse(simba_contender_stop(NULL, &e), &e, "contender");
     expect_misuse(simba_contender_last_error(NULL, &e), &e, "contender");
@@ -123,7 +120,6 @@ static void options_that_are_too_small_are_told_so(void **state)
     simba_scheduler *scheduler;
     simba_locker *locker;
 
-    (void)state;
     contest.mutex = watch.mutex = plan.mutex = lock.mutex = "m";
     contest.size = watch.size = plan.size = lock.size = sizeof(size_t);
     expect_misuse(simba_locker_create(client, &lock, &locker, &e), &e, "too small");

@@ -117,7 +117,6 @@ static void follow_hand_overs(const char *url, int64_t poll_ms)
 
 static void it_sees_acquisitions_and_releases_at_once(void **state)
 {
-    (void)state;
     follow_hand_overs("memory:watch?" PROBE_LONG, 60000);
 }
 
@@ -126,7 +125,6 @@ static void it_sees_them_by_polling_too(void **state)
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
 
-    (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, PROBE_LONG);
     follow_hand_overs(url, 20);
@@ -141,7 +139,6 @@ static void it_tells_a_new_term_of_the_same_owner(void **state)
     simba_observer *observer = watch(client, &seen, 60000);
     unsigned changes = 0;
 
-    (void)state;
     probe_create(&p, client, "m", "p");
     for (int i = 0; i < 5; i++) {
         probe_start(&p);
@@ -168,7 +165,6 @@ static void it_sees_a_lease_end_without_being_told(void **state)
     struct sb_shim *shim;
     simba_client *client;
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     probe_create(&p, client, "m", "p");
@@ -194,7 +190,6 @@ static void it_can_be_started_again_and_sees_the_present(void **state)
     struct probe p = {0};
     simba_observer *observer = watch(client, &seen, 1000);
 
-    (void)state;
     probe_create(&p, client, "m", "p");
     for (int i = 0; i < 10; i++) {
         assert_int_equal(simba_observer_start(observer, NULL), SIMBA_ESTATE);
@@ -236,7 +231,6 @@ static void a_stop_waits_for_the_callback_and_none_begins_after_it(void **state)
     unsigned changes;
     void *code;
 
-    (void)state;
     probe_create(&p, client, "m", "p");
     probe_start(&p);
     probe_wait_count(&seen.changes, 1);
@@ -261,7 +255,6 @@ static void bad_options_are_refused_with_a_sentence(void **state)
     struct simba_error error = {0};
     simba_observer *observer = NULL;
 
-    (void)state;
     assert_int_equal(simba_observer_create(client, &options, &observer, &error), SIMBA_EINVAL);
     probe_assert_names(error.text, "mutex");
     options.mutex = "m";

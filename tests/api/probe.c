@@ -85,7 +85,6 @@ static void on_released(void *user, const struct simba_state *state)
 {
     struct probe *p = user;
 
-    (void)state;
     enter(p);
     if (atomic_load(&p->acquired) != atomic_load(&p->released) + 1)
         atomic_fetch_add(&p->disorder, 1);
@@ -101,7 +100,9 @@ static void on_notify(void *user, const struct simba_state *state)
     struct probe *p = user;
 
     enter(p);
-    if (!simba_state_is_changed(state))
+    /* Changes that wait are told as one: an owner may have released, and own again in a new
+     * term. */
+    if (!simba_state_is_changed(state) && state->before.fence == state->after.fence)
         atomic_fetch_add(&p->disorder, 1);
     atomic_fetch_add(&p->notified, 1);
     if (p->in_notify != NULL)

@@ -111,7 +111,6 @@ static void handles_are_dead_in_a_child_and_live_on_in_the_parent(void **state)
     pthread_t thread;
     uint64_t fence;
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     assert_int_equal(test_locker_create(client, "l", NULL, &locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);
@@ -157,7 +156,6 @@ static void handles_are_dead_in_a_copy_that_calls_no_handlers(void **state)
     simba_client *client = probe_open("memory:fork?" PROBE_LONG);
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_owner(&p);
@@ -221,7 +219,6 @@ static void a_child_that_was_forked_inside_a_callback_can_close_its_clients(void
     atomic_int code = -1;
     struct probe p = {.in_acquired = fork_inside, .user = &code};
 
-    (void)state;
 #if defined(__SANITIZE_THREAD__)
     probe_close(client);
     skip(); /* it ends a child that starts threads */

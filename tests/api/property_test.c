@@ -23,7 +23,6 @@ static void names_and_values_have_rules(void **state)
     char longest[SIMBA_PROPERTY_VALUE_MAX + 2];
     struct simba_property property;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(set(client, wrong[i], "v"), SIMBA_EINVAL);
         assert_int_equal(
@@ -58,7 +57,6 @@ static void a_store_without_properties_says_so(void **state)
     struct simba_error error;
     simba_client *client = NULL;
 
-    (void)state;
     ops.has_properties = false;
     options.backend = &ops;
     assert_int_equal(simba_client_open("memory:none", &options, &client, &error), SIMBA_OK);

@@ -41,7 +41,6 @@ static void waiters_own_in_the_order_in_which_they_came(void **state)
     struct line line = {.client = probe_open("memory:order?" PROBE_LONG)};
     simba_locker *holder = NULL;
 
-    (void)state;
     assert_int_equal(test_locker_create(line.client, "m", "holder", &holder, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
     line_up(&line, "m");
@@ -67,7 +66,6 @@ static void the_queue_tells_who_waits_and_since_when(void **state)
     int64_t began_ms = simba_now_ms();
     size_t count = 0;
 
-    (void)state;
     assert_int_equal(test_locker_create(line.client, "m", "holder", &holder, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(holder, NULL), SIMBA_OK);
     line_up(&line, "m");
@@ -115,7 +113,6 @@ static unsigned cycles_before_waiter(const char *url)
 
 static void a_busy_contender_is_not_faster_than_a_waiter(void **state)
 {
-    (void)state;
     for (int i = 0; i < 100; i++)
         assert_int_equal(cycles_before_waiter("memory:fair?turn=100ms&" PROBE_LONG), 1);
 }
@@ -124,7 +121,6 @@ static void it_may_be_without_fairness(void **state)
 {
     unsigned most = 1;
 
-    (void)state;
     for (int i = 0; i < 1000 && most == 1; i++)
         most = cycles_before_waiter("memory:unfair?fair=no&" PROBE_LONG);
     assert_true(most > 1);

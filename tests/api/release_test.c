@@ -71,7 +71,7 @@ static void release_finds_it_lost(simba_client *client, simba_locker *locker)
 
     if (simba_locker_release(locker, &error) != SIMBA_ELOST)
         fail_msg("a release of what was taken away succeeds");
-    probe_assert_names(error.text, "'m' was no longer ours");
+    probe_assert_names(error.text, "'m' was lost before it was released");
     assert_int_equal(losses_of(client), losses + 1);
 }
 
@@ -158,7 +158,7 @@ static void a_stop_says_that_the_term_was_gone(void **state)
     probe_wait_count(&owner.acquired, 1);
     take(client, "m");
     assert_int_equal(simba_contender_stop(owner.contender, &error), SIMBA_ELOST);
-    probe_assert_names(error.text, "'m' was no longer ours");
+    probe_assert_names(error.text, "'m' was lost before it was released");
     assert_int_equal(atomic_load(&owner.released), 1);
     probe_start(&owner);
     probe_wait_count(&owner.acquired, 2);

@@ -16,14 +16,12 @@ static atomic_uint released;
 static void count_acquired(void *user, const struct simba_state *state)
 {
     (void)user;
-    (void)state;
     atomic_fetch_add(&acquired, 1);
 }
 
 static void count_released(void *user, const struct simba_state *state)
 {
     (void)user;
-    (void)state;
     atomic_fetch_add(&released, 1);
 }
 
@@ -70,7 +68,6 @@ static void lead_ten_thousand(const char *url)
 
 static void ten_thousand_contenders_share_a_few_threads_in_memory(void **state)
 {
-    (void)state;
     lead_ten_thousand("memory:scale?" ENDLESS);
 }
 
@@ -79,7 +76,6 @@ static void ten_thousand_contenders_share_a_few_threads_on_sqlite(void **state)
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
 
-    (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, ENDLESS);
     lead_ten_thousand(url);
@@ -119,7 +115,6 @@ static void is_owner_costs_less_than_a_hundred_nanoseconds(void **state)
     struct probe p = {0};
     double cost;
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_owner(&p);

@@ -107,7 +107,6 @@ static void bad_options_are_refused_with_a_sentence(void **state)
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
     struct simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
 
-    (void)state;
     expect_refusal(client, &options, SIMBA_EMISUSE, "work");
     options.work = work;
     expect_refusal(client, &options, SIMBA_EINVAL, "period_ms");
@@ -134,7 +133,6 @@ static void start_and_stop_obey_the_lifecycle(void **state)
     struct journal journal = {0};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, 10);
 
-    (void)state;
     assert_int_equal(simba_scheduler_status(scheduler), SIMBA_INITIAL);
     assert_int_equal(simba_scheduler_stop(scheduler, NULL), SIMBA_ESTATE);
     for (unsigned i = 1; i <= 5; i++) {
@@ -186,7 +184,6 @@ static void a_fixed_rate_keeps_its_rhythm_however_long_the_work_takes(void **sta
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
     int on_beat = 0;
 
-    (void)state;
     for (int attempt = 0; attempt < 4 && on_beat < 2 * BEATS / 3; attempt++) {
         struct journal journal = {.work_ms = 33};
         simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, BEAT);
@@ -211,7 +208,6 @@ static void runs_that_fall_due_during_a_run_are_skipped_and_counted(void **state
     struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
     int64_t elapsed_ms = -test_now_ms();
 
-    (void)state;
     start(scheduler);
     probe_wait_count(&journal.ended, 4);
     simba_scheduler_counts(scheduler, &counts);
@@ -233,7 +229,6 @@ static void a_fixed_delay_counts_from_the_end_of_the_run_before(void **state)
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_DELAY, 0, PERIOD);
     struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
 
-    (void)state;
     start(scheduler);
     probe_wait_count(&journal.ended, 6);
     simba_scheduler_counts(scheduler, &counts);
@@ -250,7 +245,6 @@ static void the_first_run_waits_for_the_initial_delay(void **state)
     static const enum simba_schedule_strategy strategies[] = {SIMBA_FIXED_RATE, SIMBA_FIXED_DELAY};
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(strategies); i++) {
         struct journal journal = {0};
         simba_scheduler *scheduler = make(client, &journal, strategies[i], 150, 10000);
@@ -271,7 +265,6 @@ static void failing_work_is_counted_and_goes_on(void **state)
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_DELAY, 0, 5);
     struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
 
-    (void)state;
     start(scheduler);
     probe_wait_count(&journal.ended, 5);
     assert_int_equal(simba_scheduler_stop(scheduler, NULL), SIMBA_OK);
@@ -307,7 +300,6 @@ static void the_next_leader_works_only_after_the_work_of_the_first_has_returned(
     pthread_t stopper;
     void *code;
 
-    (void)state;
     start(leader);
     probe_wait_count(&first.runs, 1);
     start(follower);
@@ -336,7 +328,6 @@ static void work_that_asks_is_told_to_end_by_a_stop(void **state)
     struct journal journal = {.until_stop = true};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, 10);
 
-    (void)state;
     start(scheduler);
     probe_wait_count(&journal.runs, 1);
     assert_false(simba_scheduler_should_stop(scheduler));
@@ -357,7 +348,6 @@ static void work_that_asks_is_told_to_end_by_a_loss_and_runs_again_after_it(void
     simba_client *client;
     uint64_t fence;
 
-    (void)state;
     assert_int_equal(sb_shim_create(url, NULL, &shim, NULL), SIMBA_OK);
     assert_int_equal(sb_shim_open(shim, url, &options, &client, NULL), SIMBA_OK);
     scheduler = make(client, &journal, SIMBA_FIXED_DELAY, 0, 10);
@@ -389,7 +379,6 @@ static void work_may_stop_its_own_scheduler(void **state)
     struct journal journal = {.stops_itself = true};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, 5);
 
-    (void)state;
     for (unsigned i = 1; i <= 10; i++) {
         start(scheduler);
         probe_wait_count(&journal.ended, i);
@@ -416,7 +405,6 @@ static void work_may_close_its_own_scheduler(void **state)
     simba_scheduler *scheduler;
     atomic_uint runs = 0;
 
-    (void)state;
     options.mutex = "m";
     options.work = close_scheduler;
     options.user = &runs;
@@ -436,7 +424,6 @@ static void stuck_work_holds_a_stop_up_no_longer_than_its_timeout(void **state)
     struct journal journal = {.gate = &gate};
     simba_scheduler *scheduler = make(client, &journal, SIMBA_FIXED_RATE, 0, 5);
 
-    (void)state;
     start(scheduler);
     probe_wait_count(&journal.runs, 1);
     assert_int_equal(simba_scheduler_stop(scheduler, NULL), SIMBA_ETIMEDOUT);
@@ -497,7 +484,6 @@ static void work_that_outlasts_a_stop_is_not_taken_for_work_of_the_next_term(voi
     struct outlasting outlasting = {.gate = GATE_INIT};
     simba_scheduler *scheduler;
 
-    (void)state;
     options.mutex = "m";
     options.work = outlast;
     options.user = &outlasting;

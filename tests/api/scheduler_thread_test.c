@@ -93,7 +93,6 @@ static void the_thread_is_named_after_the_worker(void **state)
     };
     simba_client *client = probe_open("memory:schedule?" PROBE_LONG);
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         struct threads threads = {0};
         simba_scheduler *scheduler = make_noting(client, &threads, names[i][0]);
@@ -150,7 +149,6 @@ static void only_a_leader_has_a_thread_and_its_runs_share_it(void **state)
     simba_scheduler *leader = make_noting(client, &threads, "leads");
     simba_scheduler *follower = make_noting(client, &none, "follows");
 
-    (void)state;
     for (unsigned term = 1; term <= 3; term++) {
         unsigned first = atomic_load(&threads.runs);
 
@@ -213,7 +211,6 @@ static void work_delays_nobodys_callbacks(void **state)
     simba_scheduler *schedulers[BUSY_COUNT];
     struct probe probe = {0};
 
-    (void)state;
     make_busy(client, &gate, busy, schedulers);
     for (int i = 0; i < BUSY_COUNT; i++)
         probe_wait_count(&busy[i].runs, 1);
@@ -268,7 +265,6 @@ static void work_waits_for_a_thread_and_begins_when_there_is_one(void **state)
     struct simba_schedule_counts counts = SIMBA_SCHEDULE_COUNTS_INIT;
     struct probe probe = {0};
 
-    (void)state;
     for (unsigned term = 1; term <= 2; term++) {
         unsigned first = atomic_load(&threads.runs);
 
@@ -304,7 +300,6 @@ static void a_stop_does_not_wait_for_a_thread(void **state)
     struct threads threads = {0};
     simba_scheduler *scheduler = make_noting(client, &threads, "nightly");
 
-    (void)state;
     begin_shortage();
     start(scheduler);
     probe_wait_count(&log.errors, 1);
@@ -326,7 +321,6 @@ static void all_schedulers_recover_from_a_shortage(void **state)
     simba_scheduler *schedulers[BUSY_COUNT];
     struct probe probe = {0};
 
-    (void)state;
     begin_shortage();
     make_busy(client, &gate, busy, schedulers);
     probe_wait_count(&refused, BUSY_COUNT);

@@ -105,7 +105,6 @@ static void a_release_needs_no_name_of_the_next_owner(void **state)
     simba_client *client = probe_open("short:?ttl=10m&transition=10m&stop-timeout=2s");
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     probe_start(&p);
     probe_wait_count(&p.acquired, 1);
@@ -121,7 +120,6 @@ static void a_loss_needs_no_name_of_the_next_owner(void **state)
     simba_client *client = probe_open("short:?ttl=50ms&transition=10m&stop-timeout=2s");
     struct probe p = {0};
 
-    (void)state;
     probe_create(&p, client, "m", NULL);
     atomic_store(&store.taken, SIMBA_OP_GUARD);
     probe_start(&p);
@@ -150,7 +148,6 @@ static void an_attempt_that_fails_for_want_of_a_name_is_told(void **state)
     struct log log = {0};
     struct probe p = {0};
 
-    (void)state;
     options.log = take_line;
     options.log_user = &log;
     assert_int_equal(simba_client_open("short:", &options, &client, NULL), SIMBA_OK);

@@ -57,7 +57,6 @@ static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **s
     simba_client *client;
     pthread_t thread;
 
-    (void)state;
     test_folder_create(folder);
     probe_sqlite_url(url, sizeof url, folder, PROBE_SHORT);
     assert_int_equal(sqlite3_auto_extension((void (*)(void))attach), SQLITE_OK);

@@ -257,7 +257,6 @@ static void starts_wait_while_many_requests_are_under_way(void **state)
 {
     simba_client *client = open_and_fill_line();
 
-    (void)state;
     assert_int_equal(atomic_load(&store.asked), AT_ONCE);
     assert_int_equal(simba_contender_status(contenders[CONTENDERS - 1]), SIMBA_STARTING);
     let_answer();
@@ -272,7 +271,6 @@ static void starts_do_not_wait_for_ever_where_nothing_is_answered(void **state)
 {
     simba_client *client = open_and_create_all();
 
-    (void)state;
     start_from(0);
     probe_wait_count(&store.asked, CONTENDERS);
     close_all(client);
@@ -282,7 +280,6 @@ static void each_answer_lets_one_start_go_and_no_more(void **state)
 {
     simba_client *client = open_and_fill_line();
 
-    (void)state;
     for (unsigned i = 1; i <= 50; i++) {
         answer_one();
         let_pass();
@@ -317,7 +314,6 @@ static void starts_keep_to_the_limit_on_a_store_that_is_slow(void **state)
 {
     bool steady = false;
 
-    (void)state;
     for (int i = 0; i < 5 && !steady; i++) {
         simba_client *client = open_and_fill_line();
 
@@ -367,7 +363,6 @@ static void a_thread_that_waits_for_a_mutex_does_not_stand_in_line(void **state)
 {
     bool is_first = false;
 
-    (void)state;
     for (int i = 0; i < 5 && !is_first; i++)
         is_first = asks_before_the_line();
     assert_true(is_first);
@@ -417,7 +412,6 @@ static void who_is_stopped_in_line_asks_nothing(void **state)
     simba_client *client = open_and_fill_line();
     struct stopper stoppers[TEST_COUNT(stopped)];
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(stopped); i++)
         begin_stop(&stoppers[i], contenders[stopped[i]]);
     set_still(false);
@@ -435,7 +429,6 @@ static void who_is_stopped_in_line_can_start_again(void **state)
     simba_contender *last = contenders[CONTENDERS - 1];
     struct stopper stopper;
 
-    (void)state;
     begin_stop(&stopper, last);
     set_still(false);
     end_stop(&stopper);

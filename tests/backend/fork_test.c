@@ -78,7 +78,6 @@ static void a_child_opens_a_client_whatever_its_parent_was_at(void **state)
 {
     pthread_t threads[2];
 
-    (void)state;
     atomic_store(&over, false);
     for (size_t i = 0; i < TEST_COUNT(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, open_all_the_time, "memory:busy"), 0);
@@ -94,7 +93,6 @@ static void a_memory_store_of_the_parent_is_not_the_childs(void **state)
     simba_client *client = NULL;
     simba_locker *locker = NULL;
 
-    (void)state;
     assert_int_equal(simba_client_open("memory:mine", NULL, &client, NULL), SIMBA_OK);
     assert_int_equal(test_locker_create(client, "m", NULL, &locker, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(locker, NULL), SIMBA_OK);

@@ -196,7 +196,6 @@ static void a_missing_url_or_result_is_misuse(void **state)
     simba_repository *repository = NULL;
     const char *statement = NULL;
 
-    (void)state;
     assert_int_equal(simba_repository_open(NULL, &repository, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_repository_open("sqlite:x.db", NULL, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_repository_schema(NULL, &statement, NULL), SIMBA_EMISUSE);

@@ -17,7 +17,6 @@ static void a_release_wakes_the_oldest_waiter(void **state)
     struct host other;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&owner, "memory:wake"), SIMBA_OK);
     assert_int_equal(host_open(&other, "memory:wake"), SIMBA_OK);
     call = host_do(&owner, SIMBA_OP_ACQUIRE, "m", "a", 0);
@@ -43,7 +42,6 @@ static void the_place_in_the_queue_is_told_to_who_asks(void **state)
     struct host host;
     struct host other;
 
-    (void)state;
     assert_int_equal(host_open(&host, "memory:place"), SIMBA_OK);
     assert_int_equal(host_open(&other, "memory:place"), SIMBA_OK);
     assert_int_equal(host_place(&host, "m", "a"), 0); /* it owns */
@@ -62,7 +60,6 @@ static void a_waiter_that_gives_up_passes_the_wake_up_on(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, "memory:pass"), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
     host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
@@ -79,7 +76,6 @@ static void a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned(void **
 {
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, "memory:owned"), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
     host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0);
@@ -113,7 +109,6 @@ static void what_is_reserved_for_one_waiter_is_left_to_it(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     reserve_for_b(&host, "memory:reserved", RESERVE_MS);
     call = host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "new", 0, RESERVE_MS);
     assert_string_equal(call.owner, "");
@@ -136,7 +131,6 @@ static void a_reservation_ends_by_the_clock(void **state)
 {
     struct host host;
 
-    (void)state;
     reserve_for_b(&host, "memory:over", 1);
     assert_true(test_wait(c_owns, &host));
     assert_int_equal(host_reserve(&host, SIMBA_OP_ACQUIRE, "m", "b", 0, 1).place, 1);
@@ -147,7 +141,6 @@ static void a_reservation_is_passed_on_by_the_one_that_leaves(void **state)
 {
     struct host host;
 
-    (void)state;
     reserve_for_b(&host, "memory:passed", RESERVE_MS);
     host_reserve(&host, SIMBA_OP_RELEASE, "m", "b", 0, RESERVE_MS);
     assert_int_equal(host_notices(&host, SIMBA_NOTICE_RELEASED, "m", "c"), 1);
@@ -161,7 +154,6 @@ static void a_contender_that_is_not_fair_takes_what_is_reserved(void **state)
 {
     struct host host;
 
-    (void)state;
     reserve_for_b(&host, "memory:barge", RESERVE_MS);
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "new", 0).owner, "new");
     assert_true(host_close(&host));
@@ -177,7 +169,6 @@ static void observers_are_told_of_every_change_but_not_of_renewals(void **state)
     struct host observer;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&owner, "memory:feed"), SIMBA_OK);
     assert_int_equal(host_open(&observer, "memory:feed"), SIMBA_OK);
     observer.ops->listen(observer.backend, "m", NULL, true);
@@ -199,7 +190,6 @@ static void a_store_lives_as_long_as_its_last_client(void **state)
     struct host first;
     struct host second;
 
-    (void)state;
     assert_int_equal(host_open(&first, "memory:life"), SIMBA_OK);
     host_do(&first, SIMBA_OP_ACQUIRE, "m", "a", 0);
     assert_int_equal(host_open(&second, "memory:life"), SIMBA_OK);
@@ -215,7 +205,6 @@ static void an_option_that_nobody_knows_is_refused(void **state)
 {
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, "memory:x?tll=1s"), SIMBA_ECONFIG);
     assert_non_null(strstr(host.open_error.text, "tll"));
 }
@@ -225,7 +214,6 @@ static void stores_of_different_names_are_different(void **state)
     struct host named;
     struct host unnamed;
 
-    (void)state;
     assert_int_equal(host_open(&named, "memory:one"), SIMBA_OK);
     assert_int_equal(host_open(&unnamed, "memory:"), SIMBA_OK);
     host_do(&named, SIMBA_OP_ACQUIRE, "m", "a", 0);
@@ -263,7 +251,6 @@ static void a_client_may_close_while_others_tell_it_something(void **state)
     bool fine = false;
     size_t told = 0;
 
-    (void)state;
     atomic_store(&over, false);
     assert_int_equal(pthread_create(&thread, NULL, change_all_the_time, &fine), 0);
     for (int i = 0; i < COMINGS || told == 0; i++) {
@@ -289,7 +276,6 @@ static void the_longest_name_is_a_mutex(void **state)
 {
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, "memory:longest"), SIMBA_OK);
     host_check_longest_name(&host);
     assert_true(host_close(&host));

@@ -22,14 +22,12 @@ static void add(size_t count, int64_t due_in_ms, unsigned attempts)
 
 static int teardown(void **state)
 {
-    (void)state;
     sb_sql_queue_clear(&queue);
     return 0;
 }
 
 static void what_is_due_is_taken_and_the_blocked_stay_behind(void **state)
 {
-    (void)state;
     add(2, 0, 0);
     add(1, LATER_MS, 1);
     assert_true(sb_sql_queue_due_ms(&queue) <= simba_now_ms());
@@ -40,7 +38,6 @@ static void what_is_due_is_taken_and_the_blocked_stay_behind(void **state)
 
 static void a_blocked_one_that_is_due_goes_by_itself(void **state)
 {
-    (void)state;
     add(2, LATER_MS, 0);
     add(1, 0, 1);
     sb_sql_queue_take(&queue, &batch, false);
@@ -52,7 +49,6 @@ static void a_blocked_one_that_is_due_goes_by_itself(void **state)
  * due. */
 static void a_full_batch_does_not_wait_for_a_blocked_one(void **state)
 {
-    (void)state;
     add(1, LATER_MS / 2, 1);
     add(SB_SQL_BATCH_MAX, LATER_MS, 0);
     assert_int_equal(sb_sql_queue_due_ms(&queue), 0);
@@ -64,7 +60,6 @@ static void a_full_batch_does_not_wait_for_a_blocked_one(void **state)
 
 static void at_the_end_everything_is_taken(void **state)
 {
-    (void)state;
     add(1, LATER_MS / 2, 1);
     add(1, LATER_MS, 0);
     sb_sql_queue_take(&queue, &batch, true);

@@ -50,7 +50,6 @@ static struct simba_backend_ops toy_ops(const char *name, bool (*serves)(const c
 
 static void finds_the_built_in_backends_by_scheme(void **state)
 {
-    (void)state;
     assert_string_equal(simba_backend_find("memory")->name, "memory");
 #ifdef SIMBA_HAVE_SQLITE
     assert_string_equal(simba_backend_find("sqlite")->name, "sqlite");
@@ -63,7 +62,6 @@ static void finds_a_backend_once_it_is_registered(void **state)
 {
     static struct simba_backend_ops ops;
 
-    (void)state;
     ops = toy_ops("toy", serves_toy);
     assert_null(simba_backend_find("toy"));
     assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_OK);
@@ -76,7 +74,6 @@ static void does_not_let_a_built_in_scheme_be_taken_over(void **state)
     static struct simba_backend_ops same_name;
     static struct simba_backend_ops same_scheme;
 
-    (void)state;
     same_name = toy_ops("memory", serves_toy);
     same_scheme = toy_ops("memory-of-mine", serves_memory);
     assert_int_equal(simba_backend_register(&same_name, NULL), SIMBA_EEXISTS);
@@ -88,7 +85,6 @@ static void refuses_a_table_with_a_hole(void **state)
 {
     struct simba_backend_ops ops = toy_ops("holey", serves_toy);
 
-    (void)state;
     ops.submit = NULL;
     assert_int_equal(simba_backend_register(&ops, NULL), SIMBA_EINVAL);
     ops = toy_ops(NULL, serves_toy);
@@ -104,7 +100,6 @@ static void refuses_an_option_without_its_words(void **state)
     struct simba_backend_ops ops = toy_ops("wordless", serves_toy);
     struct simba_error error = {0};
 
-    (void)state;
     ops.options = options;
     for (size_t i = 0; i < TEST_COUNT(words); i++) {
         options[0].words = words[i];
@@ -123,7 +118,6 @@ static void refuses_a_backend_that_was_built_with_another_header(void **state)
     struct simba_client_options options = SIMBA_CLIENT_OPTIONS_INIT;
     simba_client *client;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(others); i++) {
         struct simba_backend_ops ops = {.abi = others[i], .name = (const char *)1};
         struct simba_error error = {0};
@@ -162,7 +156,6 @@ static void refuses_a_name_that_no_key_can_be(void **state)
         "a23456789012345678901234567890123",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         struct simba_backend_ops ops = toy_ops(names[i], serves_toy);
         struct simba_error error = {0};
@@ -182,7 +175,6 @@ static void refuses_a_name_that_a_key_does_not_tell_from_another(void **state)
     static struct simba_backend_ops coffee;
     struct simba_error error = {0};
 
-    (void)state;
     coffee = toy_ops("coffeeShop", serves_toy);
     assert_int_equal(simba_backend_register(&coffee, &error), SIMBA_OK);
     for (size_t i = 0; i < TEST_COUNT(same); i++) {
@@ -208,7 +200,6 @@ static void refuses_more_backends_than_the_table_holds(void **state)
     int code = SIMBA_OK;
     size_t count = 0;
 
-    (void)state;
     while (count < SIMBA_BACKENDS_MAX && code == SIMBA_OK) {
         snprintf(names[count], sizeof names[count], "toy-%zu", count);
         many[count] = toy_ops(names[count], serves_toy);

@@ -116,7 +116,7 @@ static void a_database_of_others_is_left_alone(void **state)
     write_empty_file(file, 0600);
     assert_true(file_sql(file, "CREATE TABLE theirs (a)"));
     assert_int_equal(open_to_look(&host, file), SIMBA_ENOTFOUND);
-    assert_non_null(strstr(host.open_error.text, "belongs to others"));
+    assert_non_null(strstr(host.open_error.text, "is not one of Simba's"));
     assert_int_equal(file_number(file, "SELECT count(*) FROM sqlite_master"), 1);
 }
 

@@ -262,6 +262,46 @@ static void tables_of_the_first_kind_are_brought_up_to_date(void **state)
                      0);
 }
 
+static bool is_later(void *time_ms)
+{
+    return simba_now_ms() > *(int64_t *)time_ms;
+}
+
+/* The file tells since when an owner owns: through renewals, and not of a term that an older
+ * version of the library has begun. */
+static void the_beginning_of_a_term_is_kept(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+    struct call held;
+    int64_t since_ms;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    held = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    since_ms = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0).list[0].since_ms;
+    assert_in_range(simba_now_ms() - since_ms, 0, 60000);
+    assert_true(test_wait(is_later, &since_ms));
+    held = host_do(&host, SIMBA_OP_GUARD, "m", "a", held.revision);
+    assert_string_equal(held.owner, "a");
+    assert_int_equal(host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0).list[0].since_ms, since_ms);
+    assert_true(file_sql(file, "UPDATE simba_mutex SET version = version + 1, fence = version + 1,"
+                               " owner_id = 'older'"));
+    assert_int_equal(host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0).list[0].since_ms, 0);
+    assert_true(host_close(&host));
+}
+
+/* A file with a queue, of before terms had a beginning. */
+static void a_file_without_that_is_brought_up_to_date(void **state)
+{
+    struct file *file = *state;
+    struct call held;
+
+    acquire_and_close(file, &held);
+    assert_true(file_sql(file, "ALTER TABLE simba_mutex DROP COLUMN since;"
+                               "ALTER TABLE simba_mutex DROP COLUMN since_fence"));
+    acquire_and_close(file, &held);
+}
+
 static void tables_of_a_newer_kind_are_refused_and_left_alone(void **state)
 {
     struct file *file = *state;
@@ -304,6 +344,8 @@ int main(void)
         ON_FILE(host_and_container_in_turn_leap_only_once_each),
         ON_FILE(tokens_grow_over_whatever_is_deleted),
         ON_FILE(tables_of_the_first_kind_are_brought_up_to_date),
+        ON_FILE(the_beginning_of_a_term_is_kept),
+        ON_FILE(a_file_without_that_is_brought_up_to_date),
         ON_FILE(tables_of_a_newer_kind_are_refused_and_left_alone),
         ON_FILE(the_version_that_an_application_gave_its_file_stays),
     };

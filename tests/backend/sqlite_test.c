@@ -107,7 +107,6 @@ static void what_cannot_be_a_database_is_refused_with_a_sentence(void **state)
         {"sqlite:/tmp/x.db?tll=1s", SIMBA_ECONFIG, "tll"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(refusals); i++) {
         const struct refusal *refusal = &refusals[i];
         struct host host;
@@ -272,7 +271,6 @@ static void a_path_that_leads_to_the_root_is_no_file(void **state)
 {
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, "sqlite:/.."), SIMBA_EINVAL);
     assert_non_null(strstr(host.open_error.text, "/.. names a folder"));
 }

@@ -551,7 +551,6 @@ static void without_inotify_the_side_file_is_polled(void **state)
 /* FNV-1a of these names, as published, modulo 512. Processes of all versions must agree. */
 static void the_slot_of_a_name_never_changes(void **state)
 {
-    (void)state;
     assert_int_equal(sb_sqlite_wake_slot(""), 0x811c9dc5u % 512);
     assert_int_equal(sb_sqlite_wake_slot("a"), 0xe40c292cu % 512);
     assert_int_equal(sb_sqlite_wake_slot("foobar"), 0xbf9cf968u % 512);

@@ -75,14 +75,12 @@ static void expect_address(const char *expected)
 
 static int forget(void **state)
 {
-    (void)state;
     address_count = 0;
     return 0;
 }
 
 static void an_address_of_the_loopback_interface_is_passed_over(void **state)
 {
-    (void)state;
     add("lo", 0x7f000001);
     add("lo", 0x0a000001);
     add("eth0", 0xc0000207);
@@ -104,7 +102,6 @@ static void many_addresses_do_not_hide_the_one_that_leads_out(void **state)
 
 static void a_label_that_is_no_interface_does_not_hide_an_address(void **state)
 {
-    (void)state;
     add("home", 0x7f000001);
     add("uplink", 0xc0000208);
     expect_address("192.0.2.8");

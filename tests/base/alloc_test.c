@@ -47,7 +47,6 @@ static void a_hook_with_a_missing_function_is_refused(void **state)
 {
     struct simba_allocator partial = counting;
 
-    (void)state;
     partial.resize = NULL;
     assert_int_equal(simba_set_allocator(&partial), SIMBA_EINVAL);
     assert_int_equal(simba_set_allocator(NULL), SIMBA_EINVAL);
@@ -55,7 +54,6 @@ static void a_hook_with_a_missing_function_is_refused(void **state)
 
 static void the_hook_can_be_set_before_the_first_allocation(void **state)
 {
-    (void)state;
     assert_int_equal(simba_set_allocator(&counting), SIMBA_OK);
 }
 
@@ -63,7 +61,6 @@ static void all_memory_goes_through_the_hook(void **state)
 {
     char *text;
 
-    (void)state;
     text = sb_strdup("abc");
     assert_string_equal(text, "abc");
     text = sb_realloc(text, 100);
@@ -76,7 +73,6 @@ static void all_memory_goes_through_the_hook(void **state)
 
 static void the_hook_stays_after_the_first_allocation(void **state)
 {
-    (void)state;
     assert_int_equal(simba_set_allocator(&counting), SIMBA_EMISUSE);
 }
 
@@ -85,7 +81,6 @@ static void zeroed_memory_is_zero_and_zero_bytes_are_memory(void **state)
     unsigned char *zeros = sb_alloc_zero(64);
     void *none = sb_alloc(0);
 
-    (void)state;
     for (size_t i = 0; i < 64; i++)
         assert_int_equal(zeros[i], 0);
     assert_non_null(none);
@@ -98,7 +93,6 @@ static void short_memory_is_null_everywhere(void **state)
     char *kept = sb_strdup("kept");
     char *grown;
 
-    (void)state;
     counts.refuse = true;
     assert_null(sb_alloc(1));
     assert_null(sb_alloc_zero(1));
@@ -114,7 +108,6 @@ static void nothing_can_be_freed(void **state)
 {
     int before = counts.released;
 
-    (void)state;
     sb_free(NULL);
     simba_free(NULL);
     assert_int_equal(counts.released, before);

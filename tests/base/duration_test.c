@@ -31,7 +31,6 @@ static void durations_are_read(void **state)
         {"106751991167d7h12m55s807ms", INT64_MAX},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         int64_t ms = -1;
 
@@ -85,7 +84,6 @@ static void durations_of_iso_8601_are_read(void **state)
         "PT00000000000000000000000000000000000000000000000000000000000000000000000000000001S",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         int64_t ms = -1;
 
@@ -106,7 +104,6 @@ static void a_number_alone_gets_a_hint(void **state)
     struct simba_error error;
     int64_t ms;
 
-    (void)state;
     assert_int_equal(simba_duration_parse("10", &ms, &error), SIMBA_EINVAL);
     assert_non_null(strstr(error.text, "has no unit"));
     assert_non_null(strstr(error.text, "10s"));
@@ -121,7 +118,6 @@ static void anything_else_is_refused(void **state)
         "1s-", "0x1s", "1e3ms", "1w",  "00",   "1m\n", "1s\t", "١s",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct simba_error error;
         int64_t ms = 4711;
@@ -142,7 +138,6 @@ static void what_would_overflow_is_refused(void **state)
         "18446744073709551617ms",     "9223372036854775807d",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         int64_t ms = 4711;
 
@@ -155,7 +150,6 @@ static void a_missing_text_is_refused(void **state)
 {
     int64_t ms;
 
-    (void)state;
     assert_int_equal(simba_duration_parse(NULL, &ms, NULL), SIMBA_EINVAL);
 }
 
@@ -177,7 +171,6 @@ static void durations_are_written(void **state)
         {INT64_MIN, "-106751991167d7h12m55s808ms"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char buffer[32];
 
@@ -190,7 +183,6 @@ static void a_small_buffer_gets_what_fits(void **state)
 {
     char buffer[4];
 
-    (void)state;
     simba_duration_format(90000, buffer, sizeof(buffer));
     assert_string_equal(buffer, "1m3");
 }
@@ -199,7 +191,6 @@ static void what_is_written_reads_the_same(void **state)
 {
     uint64_t random = 1;
 
-    (void)state;
     for (int i = 0; i < 100000; i++) {
         /* Numbers of all sizes, not only huge ones. */
         uint64_t number = sb_random_next(&random) >> (sb_random_next(&random) % 64);

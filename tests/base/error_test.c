@@ -12,7 +12,6 @@ static void every_code_has_its_own_text_and_a_group(void **state)
 #undef CODE
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(codes); i++) {
         assert_true(codes[i] < 0);
         assert_int_not_equal(simba_error_group(codes[i]), SIMBA_GROUP_NONE);
@@ -25,7 +24,6 @@ static void every_code_has_its_own_text_and_a_group(void **state)
 
 static void groups_say_what_to_do(void **state)
 {
-    (void)state;
     assert_int_equal(simba_error_group(SIMBA_OK), SIMBA_GROUP_NONE);
     assert_int_equal(simba_error_group(SIMBA_ESTATE), SIMBA_GROUP_MISUSE);
     assert_int_equal(simba_error_group(SIMBA_ETIMEDOUT), SIMBA_GROUP_CONTENDED);
@@ -39,7 +37,6 @@ static void groups_say_what_to_do(void **state)
 
 static void unknown_codes_have_a_text_too(void **state)
 {
-    (void)state;
     assert_string_equal(simba_strerror(SIMBA_OK), "no error");
     assert_non_null(simba_strerror(-9999));
     assert_int_equal(simba_error_group(-9999), SIMBA_GROUP_MISUSE);
@@ -49,7 +46,6 @@ static void the_struct_receives_code_and_sentence(void **state)
 {
     struct simba_error error = {0, 77, "old"};
 
-    (void)state;
     assert_int_equal(sb_error_set(&error, SIMBA_EINVAL, "bad %d", 5), SIMBA_EINVAL);
     assert_int_equal(error.code, SIMBA_EINVAL);
     assert_int_equal(error.backend_code, 0);
@@ -62,7 +58,6 @@ static void the_struct_receives_code_and_sentence(void **state)
 
 static void nobody_needs_to_pass_a_struct(void **state)
 {
-    (void)state;
     assert_int_equal(sb_error_set(NULL, SIMBA_EINVAL, "x"), SIMBA_EINVAL);
     assert_int_equal(sb_error_set_backend(NULL, SIMBA_ESTORE, 1, "x"), SIMBA_ESTORE);
     assert_int_equal(sb_error_plain(NULL, SIMBA_ENOMEM), SIMBA_ENOMEM);
@@ -72,7 +67,6 @@ static void an_error_can_wrap_itself(void **state)
 {
     struct simba_error error;
 
-    (void)state;
     sb_error_set(&error, SIMBA_ESTORE, "inner");
     sb_error_set(&error, SIMBA_ESTORE, "outer: %s", error.text);
     assert_string_equal(error.text, "outer: inner");
@@ -91,7 +85,6 @@ static void a_long_sentence_keeps_its_beginning_and_its_reason(void **state)
     struct simba_error error;
     char path[4097];
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(lengths); i++) {
         memset(path, 'x', lengths[i]);
         path[lengths[i]] = '\0';
@@ -125,7 +118,6 @@ static void the_log_hook_gets_what_its_level_lets_through(void **state)
     struct lines lines = {0, SIMBA_LOG_NONE, ""};
     struct sb_log log = {keep_line, &lines, SIMBA_LOG_WARN};
 
-    (void)state;
     sb_log(&log, SIMBA_LOG_INFO, "no");
     sb_log(&log, SIMBA_LOG_NONE, "no");
     assert_int_equal(lines.count, 0);
@@ -142,7 +134,6 @@ static void a_log_line_is_one_line(void **state)
     struct lines lines = {0, SIMBA_LOG_NONE, ""};
     struct sb_log log = {keep_line, &lines, SIMBA_LOG_DEBUG};
 
-    (void)state;
     sb_log(&log, SIMBA_LOG_INFO, "a\nforged\r\n");
     assert_string_equal(lines.last, "a forged  ");
 }
@@ -151,7 +142,6 @@ static void without_a_hook_the_library_is_silent(void **state)
 {
     struct sb_log log = {NULL, NULL, SIMBA_LOG_DEBUG};
 
-    (void)state;
     sb_log(&log, SIMBA_LOG_ERROR, "nobody hears");
     sb_log(NULL, SIMBA_LOG_ERROR, "nobody hears");
 }
@@ -160,7 +150,6 @@ static void the_version_is_that_of_the_header(void **state)
 {
     char text[32];
 
-    (void)state;
     snprintf(text, sizeof(text), "%d.%d.%d", SIMBA_VERSION_MAJOR, SIMBA_VERSION_MINOR,
              SIMBA_VERSION_PATCH);
     assert_string_equal(simba_version(), text);

@@ -56,7 +56,6 @@ static void seeds_differ_without_the_systems_help(void **state)
 {
     uint64_t seeds[100];
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(seeds); i++) {
         seeds[i] = sb_random_seed();
         for (size_t j = 0; j < i; j++)
@@ -68,7 +67,6 @@ static void without_an_address_the_host_name_stands_in(void **state)
 {
     char id[SIMBA_ID_MAX + 1];
 
-    (void)state;
     assert_int_equal(simba_id_host(NULL, id), SIMBA_OK);
     assert_string_equal(strchr(id, '@'), "@lion-7");
 }

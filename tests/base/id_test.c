@@ -35,7 +35,6 @@ static void good_names_pass(void **state)
     char longest[SIMBA_MUTEX_MAX + 1];
     static const char *const names[] = {"m", "backup", "a b", " a", "a/b", "Löwe", "{x}", "a@@b"};
 
-    (void)state;
     repeat(longest, 'm', SIMBA_MUTEX_MAX);
     assert_int_equal(simba_mutex_validate(longest, NULL), SIMBA_OK);
     for (size_t i = 0; i < TEST_COUNT(names); i++)
@@ -47,7 +46,6 @@ static void bad_names_are_refused_with_the_rule(void **state)
     char too_long[SIMBA_MUTEX_MAX + 2];
     struct simba_error error;
 
-    (void)state;
     repeat(too_long, 'm', SIMBA_MUTEX_MAX + 1);
     assert_int_equal(simba_mutex_validate(too_long, &error), SIMBA_EINVAL);
     assert_non_null(strstr(error.text, "264"));
@@ -68,7 +66,6 @@ static void ids_have_rules_of_their_own(void **state)
     char text[SIMBA_ID_MAX + 2];
     struct simba_error error;
 
-    (void)state;
     repeat(text, 'i', SIMBA_ID_MAX);
     assert_int_equal(simba_id_validate(text, &error), SIMBA_OK);
     repeat(text, 'i', SIMBA_ID_MAX + 1);
@@ -102,7 +99,6 @@ static void the_host_id_counts_up_and_names_pid_and_address(void **state)
     const char *address;
     long pid;
 
-    (void)state;
     assert_int_equal(simba_id_host(NULL, first), SIMBA_OK);
     assert_int_equal(simba_id_host(NULL, second), SIMBA_OK);
     address = read_host_id(first, &counters[0], &pid);
@@ -140,7 +136,6 @@ static void the_host_id_names_the_first_address_that_leads_out(void **state)
     unsigned long counter;
     long pid;
 
-    (void)state;
     if (!first_address(address))
         skip();
     assert_int_equal(simba_id_host(NULL, id), SIMBA_OK);
@@ -153,7 +148,6 @@ static void the_default_id_is_the_host_id_with_six_characters(void **state)
     char second[SIMBA_ID_MAX + 1];
     const char *suffix;
 
-    (void)state;
     assert_int_equal(simba_id_default(NULL, first), SIMBA_OK);
     assert_int_equal(simba_id_default(NULL, second), SIMBA_OK);
     suffix = strrchr(first, '~');
@@ -169,7 +163,6 @@ static void the_uuid_is_32_hex_digits_of_version_4(void **state)
     char id[SIMBA_ID_MAX + 1];
     char other[SIMBA_ID_MAX + 1];
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(simba_id_uuid(NULL, id), SIMBA_OK);
         assert_int_equal(strlen(id), 32);
@@ -212,7 +205,6 @@ static void a_forked_child_has_its_own_pid_and_characters(void **state)
     pid_t child;
     long pid;
 
-    (void)state;
     simba_id_default(NULL, own);
     default_id_of_child(fork, childs, &child);
     read_host_id(childs, &counter, &pid);
@@ -227,7 +219,6 @@ static void copies_of_a_process_with_one_pid_make_different_ids(void **state)
     char ids[3][SIMBA_ID_MAX + 1];
     pid_t child;
 
-    (void)state;
     told_pid = 1;
     simba_id_default(NULL, ids[0]);
     default_id_of_child(_Fork, ids[0], &child);
@@ -253,7 +244,6 @@ static void an_id_given_by_hand_gets_six_characters(void **state)
     char ids[2][SIMBA_ID_MAX + 1];
     struct simba_error error;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(ids); i++) {
         assert_int_equal(simba_id_unique("host1", ids[i], NULL), SIMBA_OK);
         assert_memory_equal(ids[i], "host1~", 6);
@@ -272,7 +262,6 @@ static void an_id_given_by_hand_that_is_wrong_is_refused(void **state)
     char id[SIMBA_ID_MAX + 1] = "untouched";
     struct simba_error error;
 
-    (void)state;
     assert_int_equal(simba_id_unique(" ", id, &error), SIMBA_EINVAL);
     assert_int_equal(simba_id_unique("a@@b", id, &error), SIMBA_EINVAL);
     assert_int_equal(simba_id_unique(NULL, id, &error), SIMBA_EINVAL);
@@ -307,7 +296,6 @@ static void threads_never_make_the_same_id(void **state)
 {
     pthread_t threads[THREADS];
 
-    (void)state;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, make_ids, made[i * IDS_PER_THREAD]), 0);
     for (size_t i = 0; i < THREADS; i++)

@@ -23,7 +23,6 @@ static void write_password(const char *text, mode_t mode)
 
 static int remove_password(void **state)
 {
-    (void)state;
     unlink(path);
     return 0;
 }
@@ -59,7 +58,6 @@ static void a_password_is_what_its_file_says_now(void **state)
     struct sb_secret secret;
     char folder[TEST_PATH_MAX];
 
-    (void)state;
     write_password("old\n", 0600);
     secret = take("x://h?password-file=secret_test.secret", "password");
     assert_now(&secret, SIMBA_OK, "old");
@@ -75,7 +73,6 @@ static void so_is_that_of_a_parameter(void **state)
 {
     struct sb_secret secret;
 
-    (void)state;
     write_password("old", 0600);
     secret = take("x://h?sentinel-password-file=secret_test.secret", "sentinel-password");
     write_password("new", 0600);
@@ -88,7 +85,6 @@ static void a_link_is_followed_each_time(void **state)
 {
     struct sb_secret secret;
 
-    (void)state;
     write_password("old", 0600);
     unlink("secret_test.link");
     assert_int_equal(symlink(path, "secret_test.link"), 0);
@@ -111,7 +107,6 @@ static void a_file_that_cannot_be_used_any_more_is_told(void **state)
 {
     struct sb_secret secret;
 
-    (void)state;
     write_password("old", 0600);
     secret = take("x://h?password-file=secret_test.secret", "password");
     write_password("planted", 0602);
@@ -127,7 +122,6 @@ static void a_password_of_the_url_stays(void **state)
 {
     struct sb_secret secret = take("x://u:pw@h", "password");
 
-    (void)state;
     assert_now(&secret, SIMBA_OK, "pw");
     sb_secret_clear(&secret);
     secret = take("x://u@h", "password");

@@ -10,7 +10,6 @@ static void a_text_grows_by_what_is_added(void **state)
     char data[32];
     struct sb_text text;
 
-    (void)state;
     sb_text_init(&text, data, sizeof(data));
     assert_string_equal(data, "");
     sb_text_add(&text, "%d-", 12);
@@ -25,7 +24,6 @@ static void a_text_that_fills_its_memory_is_whole(void **state)
     char data[4];
     struct sb_text text;
 
-    (void)state;
     sb_text_init(&text, data, sizeof(data));
     sb_text_add(&text, "abc");
     assert_string_equal(data, "abc");
@@ -37,7 +35,6 @@ static void what_does_not_fit_is_cut_and_remembered(void **state)
     char data[4];
     struct sb_text text;
 
-    (void)state;
     sb_text_init(&text, data, sizeof(data));
     sb_text_add(&text, "ab");
     sb_text_add(&text, "cdef");
@@ -53,7 +50,6 @@ static void no_memory_is_left_alone(void **state)
     char guard = 'x';
     struct sb_text text;
 
-    (void)state;
     sb_text_init(&text, &guard, 0);
     sb_text_add(&text, "abc");
     assert_true(text.cut);
@@ -66,7 +62,6 @@ static void a_copy_says_whether_it_is_whole(void **state)
 {
     char data[4];
 
-    (void)state;
     assert_true(sb_text_copy(data, sizeof(data), "abc"));
     assert_string_equal(data, "abc");
     assert_false(sb_text_copy(data, sizeof(data), "abcd"));
@@ -79,7 +74,6 @@ static void what_does_not_fit_loses_its_middle(void **state)
 {
     char target[12];
 
-    (void)state;
     sb_text_fit(target, sizeof target, "hello world");
     assert_string_equal(target, "hello world");
     sb_text_fit(target, sizeof target, "hello, world");
@@ -94,7 +88,6 @@ static void one_seed_gives_one_sequence(void **state)
     uint64_t b = 7;
     uint64_t zero = 0;
 
-    (void)state;
     for (int i = 0; i < 100; i++)
         assert_true(sb_random_next(&a) == sb_random_next(&b));
     /* The first number of splitmix64 from 0, as published. */
@@ -103,7 +96,6 @@ static void one_seed_gives_one_sequence(void **state)
 
 static void seeds_differ(void **state)
 {
-    (void)state;
     assert_true(sb_random_seed() != sb_random_seed());
 }
 
@@ -112,7 +104,6 @@ static void numbers_stay_in_their_range(void **state)
     uint64_t random = 3;
     bool seen[5] = {false};
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         int64_t number = sb_random_between(sb_random_next(&random), -2, 3);
 
@@ -125,7 +116,6 @@ static void numbers_stay_in_their_range(void **state)
 
 static void ranges_may_be_empty_or_all(void **state)
 {
-    (void)state;
     assert_int_equal(sb_random_between(99, 5, 5), 5);
     assert_int_equal(sb_random_between(99, 5, 4), 5);
     assert_int_equal(sb_random_between(0, INT64_MIN, INT64_MAX), INT64_MIN);

@@ -16,7 +16,6 @@
 
 static void sums_of_instants_do_not_overflow(void **state)
 {
-    (void)state;
     assert_int_equal(sb_later(5, 7), 12);
     assert_int_equal(sb_later(5, SIMBA_INFINITE), SIMBA_INFINITE);
     assert_int_equal(sb_later(SIMBA_INFINITE, 1), SIMBA_INFINITE);
@@ -27,7 +26,6 @@ static void sums_of_instants_do_not_overflow(void **state)
 
 static void time_left_ends_at_zero(void **state)
 {
-    (void)state;
     assert_int_equal(sb_time_left(10, 4), 6);
     assert_int_equal(sb_time_left(4, 4), 0);
     assert_int_equal(sb_time_left(4, 10), 0);
@@ -41,7 +39,6 @@ static void back_off_doubles_up_to_its_limit(void **state)
     static const int64_t whole[] = {10, 10, 20, 40, 50, 50};
     uint64_t random = 7;
 
-    (void)state;
     for (unsigned failures = 0; failures < 6; failures++) {
         int64_t least = INT64_MAX;
         int64_t most = 0;
@@ -94,7 +91,6 @@ static void a_wait_ends_at_its_instant(void **state)
     struct signalled s = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     int64_t until_ms = simba_now_ms() + 20;
 
-    (void)state;
     assert_false(wait_for(&s, simba_now_ms()));
     assert_false(wait_for(&s, until_ms));
     assert_true(simba_now_ms() >= until_ms);
@@ -105,7 +101,6 @@ static void a_signal_ends_a_wait(void **state)
     struct signalled s = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(sb_thread_start(&thread, "test-signal", signal_it, &s), 0);
     assert_true(wait_for(&s, SIMBA_INFINITE));
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -150,7 +145,6 @@ static void a_table_finds_what_is_in_it(void **state)
 {
     struct sb_hash_table table;
 
-    (void)state;
     fill(&table);
     assert_int_equal(table.count, ENTRIES);
     for (int i = 0; i < ENTRIES; i++)
@@ -170,7 +164,6 @@ static void entries_may_have_the_same_hash(void **state)
     struct sb_hash_node *node = NULL;
     size_t count = 0;
 
-    (void)state;
     assert_int_equal(sb_hash_table_init(&table), SIMBA_OK);
     for (int i = 0; i < ENTRIES; i++)
         sb_hash_table_add(&table, &entries[i].node, i % 2 == 0 ? 7 : 7 + 64);
@@ -186,7 +179,6 @@ static void all_entries_are_visited_once_and_may_be_removed(void **state)
     struct sb_hash_node *next;
     size_t count = 0;
 
-    (void)state;
     fill(&table);
     for (struct sb_hash_node *node = sb_hash_table_next(&table, NULL); node != NULL; node = next) {
         next = sb_hash_table_next(&table, node);

@@ -66,7 +66,6 @@ static void what_a_url_leaves_out_has_its_default(void **state)
 {
     struct coffee coffee;
 
-    (void)state;
     assert_int_equal(fill("shop:", 0, &coffee, NULL), SIMBA_OK);
     assert_null(coffee.bean);
     assert_null(coffee.cup);
@@ -84,7 +83,6 @@ static void every_type_fills_its_member(void **state)
     struct coffee coffee;
     const char *cup;
 
-    (void)state;
     assert_int_equal(fill("shop:?bean=java&cup=a/b&door-password=open&brew=1m&sugar=1&size=small&"
                           "pause=-1s..2s&milk=without&spoon=tin",
                           WITH_SPOON, &coffee, NULL),
@@ -110,7 +108,6 @@ static void names_that_are_no_files_stay_as_they_are(void **state)
 {
     struct coffee coffee;
 
-    (void)state;
     assert_int_equal(fill("shop:?cup=@cup", 0, &coffee, NULL), SIMBA_OK);
     assert_string_equal(coffee.cup, "@cup");
     sb_url_options_clear(table, &coffee);
@@ -142,7 +139,6 @@ static void a_refusal_names_the_option_the_value_and_what_is_allowed(void **stat
     struct simba_error error;
     struct coffee coffee;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         if (fill(rows[i].url, 0, &coffee, &error) == SIMBA_OK ||
             strstr(error.text, rows[i].sentence) == NULL)
@@ -163,7 +159,6 @@ static void a_backend_declares_rows_of_either_size(void **state)
     const struct simba_backend_ops own = {.abi = SIMBA_BACKEND_ABI, SB_URL_OPTIONS_OF(table)};
     const struct simba_backend_ops none = {.abi = SIMBA_BACKEND_ABI};
 
-    (void)state;
     assert_string_equal(sb_url_declared_option(&outside, 1)->name, "cup");
     assert_null(sb_url_declared_option(&outside, 2));
     assert_string_equal(sb_url_declared_option(&own, 1)->name, "cup");

@@ -52,7 +52,6 @@ static void files_are_a_scheme_and_a_path(void **state)
         {"sqlite:/a/%3Fb", "sqlite", "/a/?b"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         simba_url *url = parse(cases[i][0]);
 
@@ -71,7 +70,6 @@ static void servers_have_user_password_hosts_and_path(void **state)
 {
     simba_url *url = parse("mysql://al%40x:p%2Fw%3A%40%25@db1:3306,db2/simba%20db?ttl=5s");
 
-    (void)state;
     assert_string_equal(simba_url_user(url), "al@x");
     assert_string_equal(simba_url_password(url), "p/w:@%");
     assert_int_equal(simba_url_host_count(url), 2);
@@ -92,7 +90,6 @@ static void user_and_password_may_be_missing_or_empty(void **state)
     simba_url *empty_password = parse("redis://al:@h");
     simba_url *colons = parse("redis://al:a:b@c@h:1");
 
-    (void)state;
     assert_null(simba_url_user(only_password));
     assert_string_equal(simba_url_password(only_password), "secret");
     assert_string_equal(simba_url_user(only_user), "al");
@@ -110,7 +107,6 @@ static void ipv6_hosts_stand_in_brackets(void **state)
 {
     simba_url *url = parse("redis://u:p@[::1]:6379,[fe80::1%25eth0],[2001:db8::2]/0");
 
-    (void)state;
     assert_int_equal(simba_url_host_count(url), 3);
     assert_string_equal(simba_url_host(url, 0), "::1");
     assert_int_equal(simba_url_port(url, 0), 6379);
@@ -134,7 +130,6 @@ static void ports_are_numbers_from_1_to_65535(void **state)
         "1x", "x", " 1",    "1 ",    "%31"};
     simba_url *url = parse("redis://a:1,b:65535,c:00080");
 
-    (void)state;
     assert_int_equal(simba_url_port(url, 0), 1);
     assert_int_equal(simba_url_port(url, 1), 65535);
     assert_int_equal(simba_url_port(url, 2), 80);
@@ -151,7 +146,6 @@ static void parameters_are_found_by_name(void **state)
 {
     simba_url *url = parse("sqlite:x?ttl=10s&jitter=-200ms..1s&e=&q=a%26b%3Dc&eq=a=b&pl=a+b&s=/?@");
 
-    (void)state;
     assert_string_equal(simba_url_path(url), "x");
     assert_string_equal(simba_url_param(url, "ttl"), "10s");
     assert_string_equal(simba_url_param(url, "jitter"), "-200ms..1s");
@@ -170,7 +164,6 @@ static void a_parameter_nobody_asked_for_is_told(void **state)
     simba_url *url = parse("sqlite:x?ttl=10s&tranistion=6s");
     simba_url *none = parse("sqlite:x?");
 
-    (void)state;
     assert_string_equal(sb_url_unused_param(url), "ttl");
     simba_url_param(url, "ttl");
     assert_string_equal(sb_url_unused_param(url), "tranistion");
@@ -193,7 +186,6 @@ static void a_parameter_that_is_misspelt_is_told_what_may_have_been_meant(void *
         {"x://h?something=a", "has no option 'something'"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         simba_url *url = parse(cases[i][0]);
         struct simba_error error;
@@ -217,7 +209,6 @@ static void a_text_that_is_nearly_a_url_is_told_what_to_write(void **state)
         {"redis//s3cret@h", "does not begin with a scheme"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         const char *sentence = refusal(cases[i][0]);
 
@@ -232,7 +223,6 @@ static void duration_parameters_are_read(void **state)
     struct simba_error error;
     int64_t value = 7;
 
-    (void)state;
     assert_int_equal(simba_url_duration(url, "absent", &value, &error), SIMBA_OK);
     assert_int_equal(value, 7);
     assert_int_equal(simba_url_duration(url, "ttl", &value, &error), SIMBA_OK);
@@ -249,7 +239,6 @@ static void questions_without_a_url_or_a_place_for_the_answer_are_misuse(void **
     simba_url *url = NULL;
     int64_t value = 7;
 
-    (void)state;
     assert_int_equal(sb_url_parse("memory:x?ttl=2s", &url, NULL), SIMBA_OK);
     assert_int_equal(simba_url_duration(NULL, "ttl", &value, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_url_duration(url, NULL, &value, NULL), SIMBA_EMISUSE);
@@ -261,7 +250,6 @@ static void questions_without_a_url_or_a_place_for_the_answer_are_misuse(void **
 
 static void parameters_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     assert_non_null(strstr(refusal("sqlite:x?ttl=1s&ttl=2s"), "'ttl' twice"));
     assert_non_null(strstr(refusal("sqlite:x?ttl=1s&t%74l=2s"), "'ttl' twice"));
     refusal("sqlite:x?ttl");
@@ -280,7 +268,6 @@ static void escapes_that_make_no_sense_are_refused(void **state)
         "redis://h%00/x", "sqlite:%%41",    "redis://u:%@h",  "redis://a%0Ab",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         refusal(cases[i]);
     assert_null(strstr(refusal("redis://u%3ahunter2%40h:1"), "hunter2"));
@@ -302,7 +289,6 @@ static void write_secret(const char *text, mode_t mode)
 
 static int remove_secret(void **state)
 {
-    (void)state;
     unlink(secret_path);
     unsetenv("URL_TEST_SECRET");
     return 0;
@@ -322,7 +308,6 @@ static void user_and_password_may_be_parameters(void **state)
 {
     simba_url *url = resolved("x://h?user=u%40x&password=p%26q");
 
-    (void)state;
     assert_string_equal(sb_url_unused_param(url), "user");
     assert_string_equal(simba_url_user(url), "u@x");
     assert_string_equal(sb_url_unused_param(url), "password");
@@ -335,7 +320,6 @@ static void a_password_is_read_from_a_file(void **state)
 {
     simba_url *url;
 
-    (void)state;
     write_secret("s3cret with space\n", 0600);
     url = resolved("x://u@h?password-file=url_test.secret");
     assert_non_null(sb_url_unused_param(url));
@@ -348,7 +332,6 @@ static void any_password_is_read_from_the_environment(void **state)
 {
     simba_url *url;
 
-    (void)state;
     setenv("URL_TEST_SECRET", "s3cret", 1);
     url = resolved("x://h?tls-key-password-env=URL_TEST_SECRET&password-env=URL_TEST_SECRET");
     assert_null(simba_url_param(url, "key-password"));
@@ -363,7 +346,6 @@ static void other_options_are_left_alone(void **state)
 {
     simba_url *url = resolved("x://h?mypassword-file=/nowhere&key-file=/nowhere&file=-file");
 
-    (void)state;
     assert_null(simba_url_password(url));
     assert_string_equal(simba_url_param(url, "mypassword-file"), "/nowhere");
     assert_null(simba_url_param(url, "mypassword"));
@@ -386,7 +368,6 @@ static void a_password_that_cannot_be_had_is_refused_by_name(void **state)
         {"x://h?password-env=URL_TEST_SECRET&password-file=url_test.secret", "password-file"},
     };
 
-    (void)state;
     write_secret("pw9\n", 0600);
     setenv("URL_TEST_SECRET", "pw9", 1);
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
@@ -405,7 +386,6 @@ static void a_password_file_that_everybody_may_write_is_refused(void **state)
     simba_url *url = parse("x://h?password-file=url_test.secret");
     struct simba_error error;
 
-    (void)state;
     write_secret("s3cret\n", 0602);
     assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
     assert_non_null(strstr(error.text, "chmod"));
@@ -417,7 +397,6 @@ static void a_password_file_that_is_empty_is_refused(void **state)
     static const char *const cases[][2] = {
         {"", "is empty"}, {"\n", "empty first line"}, {"\r\ns3cret\n", "empty first line"}};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         simba_url *url = parse("x://h?password-file=url_test.secret");
         struct simba_error error;
@@ -436,7 +415,6 @@ static void a_password_file_is_named_with_the_folder_that_it_was_looked_for_in(v
     struct simba_error error;
     char before[TEST_PATH_MAX];
 
-    (void)state;
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir("/usr"), 0);
     assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
@@ -450,7 +428,6 @@ static void a_password_file_that_is_too_long_is_refused(void **state)
     simba_url *url = parse("x://h?password-file=url_test.secret");
     struct simba_error error;
 
-    (void)state;
     write_secret("s3cret\n", 0600);
     assert_int_equal(truncate("url_test.secret", 1025), 0);
     assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
@@ -460,7 +437,6 @@ static void a_password_file_that_is_too_long_is_refused(void **state)
 
 static void a_path_without_a_scheme_gets_a_hint(void **state)
 {
-    (void)state;
     assert_non_null(strstr(refusal("jobs.db"), "sqlite:jobs.db"));
     assert_non_null(strstr(refusal("/srv/jobs.db"), "sqlite:/srv/jobs.db"));
     assert_null(strstr(refusal("secret@host"), "secret"));
@@ -472,7 +448,6 @@ static void a_url_needs_a_scheme(void **state)
 {
     static const char *const cases[] = {"",      ":",     "/var/x.db", "jobs.db", "1a:x", "a b:x",
                                         "a_b:x", "%61:x", "//h/x",     "-:x",     "?a:b", "sqlite"};
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         assert_non_null(strstr(refusal(cases[i]), "scheme"));
     refusal(NULL);
@@ -480,7 +455,6 @@ static void a_url_needs_a_scheme(void **state)
 
 static void hosts_must_not_be_empty(void **state)
 {
-    (void)state;
     refusal("redis://a,,b");
     refusal("redis://a,");
     refusal("redis://,a");
@@ -489,7 +463,6 @@ static void hosts_must_not_be_empty(void **state)
 
 static void control_characters_are_refused(void **state)
 {
-    (void)state;
     refusal("sqlite:a\nb");
     refusal("sqlite:a\x7f");
     refusal("\x01:a");
@@ -511,7 +484,6 @@ static const char *repeated(const char *start, const char *piece, size_t count)
 
 static void everything_has_a_cap(void **state)
 {
-    (void)state;
     sb_url_free(parse(repeated("sqlite:", "x", 4096 - 7)));
     assert_non_null(strstr(refusal(repeated("sqlite:", "x", 4096 - 6)), "4096"));
     sb_url_free(parse(repeated("redis://h", ",h%zu", 15)));
@@ -590,7 +562,6 @@ static void redaction_hides_passwords(void **state)
         {"://:x@", "://:***@"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char buffer[128];
 
@@ -615,7 +586,6 @@ static void a_message_hides_passwords_in_its_words(void **state)
         {"", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char buffer[128];
 
@@ -636,7 +606,6 @@ static void refusals_and_redaction_never_tell_a_password(void **state)
         "user=u password=SECRET",      "host=h?pasword=SECRET",
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char buffer[128];
 
@@ -649,7 +618,6 @@ static void redaction_keeps_within_its_buffer(void **state)
 {
     char buffer[8] = "zzzzzzz";
 
-    (void)state;
     sb_url_redact("redis://al:pw@h", buffer, sizeof(buffer));
     assert_string_equal(buffer, "redis:/");
 }
@@ -662,7 +630,6 @@ static void random_texts_do_no_harm(void **state)
     uint64_t random = 99;
     int good = 0;
 
-    (void)state;
     for (int i = 0; i < 200000; i++) {
         char text[40] = "s:";
         char buffer[64];

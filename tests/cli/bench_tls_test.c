@@ -22,7 +22,6 @@ static void a_url_that_asks_for_tls_is_not_taken(void **state)
     static const char *const options[] = {"tls=on", "tls-ca=/ca.pem", "tls-verify=yes",
                                           "tls-verify=no", "tls-cert=/c.pem&tls-key=/k.pem"};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(options); i++) {
         char text[128];
 
@@ -34,7 +33,6 @@ static void a_url_that_asks_for_tls_is_not_taken(void **state)
 
 static void a_url_that_does_not_is_taken(void **state)
 {
-    (void)state;
     assert_int_equal(check("mysql://u:pw@h/db"), SIMBA_OK);
     assert_int_equal(check("mysql://u:pw@h/db?tls=off&tls-ca=/ca.pem"), SIMBA_OK);
     assert_int_equal(check("mysql://u:pw@h,i/db"), SIMBA_EUNSUPPORTED);

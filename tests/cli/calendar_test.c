@@ -139,6 +139,10 @@ static void what_is_no_crontab_line_is_refused(void **state)
         "* * * * 8",
         "5-1 * * * *",
         "*/0 * * * *",
+        "*/70 * * * *",
+        "*/4294967297 * * * *",
+        "*/18446744073709551617 * * * *",
+        "0-30/4294967301 * * * *",
         "1,,2 * * * *",
         "a * * * *",
         "0 0 30 2 *",
@@ -166,8 +170,9 @@ static void what_is_no_crontab_line_is_refused(void **state)
 
 static void a_time_of_the_day_is_read(void **state)
 {
-    static const char *const wrong[] = {"",      "2",    "2:3",   "24:00", "02:60", "02:30x",
-                                        "-2:30", "2.30", "02: 3", " 2:30", "02:+3"};
+    static const char *const wrong[] = {"",       "2",       "2:3",   "24:00", "02:60",
+                                        "02:30x", "-2:30",   "2.30",  "02: 3", " 2:30",
+                                        "02:+3",  "02:  13", "002:30"};
     struct cli_calendar calendar;
     char why[128];
 
@@ -191,7 +196,28 @@ static void a_zone_that_nobody_knows_is_refused(void **state)
     assert_false(cli_calendar_set_zone("../../../etc/passwd"));
     assert_false(cli_calendar_set_zone("/etc/localtime"));
     assert_true(cli_calendar_set_zone(NEW_YORK));
+    assert_true(cli_calendar_set_zone("<+0545>-5:45,M3.5.0,M10.5.0"));
     assert_string_equal(getenv("TZ"), "UTC");
+}
+
+static void only_a_file_of_a_zone_below_the_folder_of_zones_is_one(void **state)
+{
+    static const char *const wrong[] = {
+        "Europe",        "Europe/",   "Europe//Berlin", "./Europe/Berlin", "Europe/./Berlin",
+        "zone.tab",      "tzdata.zi", ":Europe/Berlin", ":/etc/localtime", "foo,bar",
+        "a,/etc/passwd", "abc,/x",    "CET-1CEST,\033", "../zoneinfo/UTC", "<CET-1,M3.5.0,M10.5.0",
+    };
+    char longest[600];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (cli_calendar_set_zone(wrong[i]))
+            fail_msg("'%s' was taken", wrong[i]);
+    memset(longest, '/', sizeof longest);
+    memcpy(longest, "Europe", 6);
+    memcpy(longest + 512 - sizeof "/usr/share/zoneinfo/" - 5, "Berlin", 6);
+    longest[sizeof longest - 1] = '\0';
+    assert_false(cli_calendar_set_zone(longest));
 }
 
 int main(void)
@@ -205,6 +231,7 @@ int main(void)
         cmocka_unit_test(what_is_no_crontab_line_is_refused),
         cmocka_unit_test(a_time_of_the_day_is_read),
         cmocka_unit_test(a_zone_that_nobody_knows_is_refused),
+        cmocka_unit_test(only_a_file_of_a_zone_below_the_folder_of_zones_is_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

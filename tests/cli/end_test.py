@@ -11,7 +11,7 @@ from program import (PROGRAM, Blocked, Simba, case, contains, equal, is_alive, i
                      now, number, own_mounts, read, run, steal, true, url, wait_until, write)
 from stores import Redis
 
-GIVEN_UP = "warning: 'm' was not given back and is free when its lease ends"
+GIVEN_UP = "warning: 'm' was not released; it becomes free when its lease ends"
 
 
 class Releasing:
@@ -284,7 +284,7 @@ def a_lock_waits_for_its_command_and_says_so_once():
     program.send(signal.SIGTERM)
     write("go", "")
     equal((program.wait(), program.said()),
-          (0, "simba: waiting for the command to end, which was told to\n"))
+          (0, "simba: waiting for the command, which was told to end\n"))
 
 
 @case

@@ -46,7 +46,6 @@ int sandbox_enter(void **state)
 {
     char url[256];
 
-    (void)state;
     program = getenv("SIMBA_PROGRAM");
     if (program == NULL || access(program, X_OK) != 0) {
         fprintf(stderr, "SIMBA_PROGRAM does not name the program to test\n");
@@ -107,7 +106,6 @@ static int end_leftovers(void)
 
 int sandbox_leave(void **state)
 {
-    (void)state;
     int left = end_leftovers();
     if (chdir("/") != 0)
         return -1;

@@ -90,7 +90,7 @@ def a_command_that_takes_too_long_is_stopped_and_is_124():
     equal(program.wait(), 124)
     true(1.5 <= now() - begin < 10, f"it took {now() - begin}")
     true(not is_alive(number("pid")), "it is alive")
-    contains(program.said(), "the command has had its time with 'm': stopping it")
+    contains(program.said(), "the time of --hold-at-most for 'm' is over: stopping the command")
     true(is_free(), "it was not given back")
 
 

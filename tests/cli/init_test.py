@@ -28,7 +28,7 @@ def init_creates_the_table_and_is_harmless_when_it_is_there():
     again = run("init")
     equal(again.code, 0)
     contains(said_by(again), "is there already")
-    contains(said_by(run("status")), "m ")
+    contains(said_by(run("status", "--all")), "m ")
 
 
 @case
@@ -122,7 +122,7 @@ def looking_at_a_foreign_file_changes_nothing_in_it():
     equal(file_bytes("foreign.db"), before)
     equal(sorted(name for name in os.listdir() if name.startswith("foreign")), ["foreign.db"])
     equal(run("-u", "sqlite:foreign.db", "lock", "m", "--", "true").code, 0)
-    contains(said_by(run("-u", "sqlite:foreign.db", "status")), "m ")
+    contains(said_by(run("-u", "sqlite:foreign.db", "status", "--all")), "m ")
 
 
 @case

@@ -327,7 +327,7 @@ def a_command_that_is_not_well_is_stopped_and_another_leads():
     number("pid.b")
     wait_until(lambda: lines("checks")[-3:] == ["m b"] * 3, "the second one stays well")
     contains(first.said(), "simba: the health check failed with exit code 1\n")
-    contains(first.said(), "simba: the command of 'm' is not well: stopping it\n")
+    contains(first.said(), "simba: the health check of 'm' failed: stopping the command\n")
     contains(first.said(), "giving 'm' up for 2s")
     equal(second.end(), 0)
     equal(first.end(), 0)

@@ -13,7 +13,6 @@
 
 static void the_command_is_asked_to_stop_when_the_store_hangs(void **state)
 {
-    (void)state;
     struct process process = simba_start(
         NULL, "lock", "m", "--", "bash", "-c",
         "trap 'echo term >stopped; exit 0' TERM; echo $$ >holder; while :; do sleep 0.02; done",
@@ -31,7 +30,6 @@ static void the_command_is_asked_to_stop_when_the_store_hangs(void **state)
 
 static void a_command_that_ignores_it_is_killed_before_the_lease_ends(void **state)
 {
-    (void)state;
     struct process process = simba_start(
         NULL, "lock", "-k", "100ms", "m", "--", "sh", "-c",
         "trap '' TERM; sleep 100 & echo $! >inner; echo $$ >holder; wait; sleep 100", NULL);
@@ -65,7 +63,6 @@ static void a_hiccup_shorter_than_the_window_goes_unnoticed(void **state)
     unsigned long first = 0;
     unsigned long fence = 0;
 
-    (void)state;
     setenv("SIMBA_URL", "sqlite:store.db?ttl=300ms&transition=10s", 1);
     struct process holder = holder_start();
     pid_t command = (pid_t)file_wait_number("holder");
@@ -87,7 +84,6 @@ static void a_hiccup_shorter_than_the_window_goes_unnoticed(void **state)
 /* Also the lease of a holder that was stopped runs out. Its guardian was not stopped. */
 static void the_command_of_a_holder_paused_past_its_lease_is_killed(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     pid_t command = (pid_t)file_wait_number("holder");
     assert_true(test_stop_child(holder.pid));
@@ -100,7 +96,6 @@ static void the_command_of_a_holder_paused_past_its_lease_is_killed(void **state
 /* Longer than a lease: it has been renewed meanwhile. */
 static void the_lease_is_renewed_as_long_as_the_command_runs(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     int64_t end_ms = now_ms() + 3 * LEASE_MS;
     while (now_ms() < end_ms)
@@ -112,7 +107,6 @@ static void the_lease_is_renewed_as_long_as_the_command_runs(void **state)
 /* A command that stopped by itself is none of simba's business without a terminal. */
 static void the_lease_is_renewed_while_the_command_is_stopped(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     pid_t command = (pid_t)file_wait_number("holder");
     kill(command, SIGSTOP);
@@ -129,7 +123,6 @@ static void the_command_is_stopped_when_the_store_gives_the_mutex_away(void **st
 {
     sqlite3 *store = NULL;
 
-    (void)state;
     setenv("SIMBA_URL", "sqlite:store.db?ttl=300ms&transition=60s", 1);
     struct process holder = holder_start();
     assert_int_equal(sqlite3_open("store.db", &store), SQLITE_OK);
@@ -148,7 +141,6 @@ static void the_command_is_stopped_when_the_store_gives_the_mutex_away(void **st
 /* Events wake it; a clock that ticks would drain a laptop. The time is what is measured here. */
 static void nothing_wakes_the_program_while_the_lease_is_young(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     struct process holder = holder_start();
     long before = process_wakes(holder.pid);
@@ -173,7 +165,6 @@ static struct process start_without_the_right_to_kill(const char *script)
 
 static void a_command_that_cannot_be_killed_is_told_of_and_is_70(void **state)
 {
-    (void)state;
     struct process process =
         start_without_the_right_to_kill("echo $$ >holder; exec " BECOME_NOBODY "sleep 100");
     pid_t command = (pid_t)file_wait_number("holder");
@@ -190,7 +181,6 @@ static void a_command_that_cannot_be_killed_is_told_of_and_is_70(void **state)
 
 static void what_is_left_of_a_group_that_was_killed_is_told_of(void **state)
 {
-    (void)state;
     struct process process = start_without_the_right_to_kill(
         BECOME_NOBODY "sleep 100 & echo $! >inner.new; mv inner.new inner; wait");
     pid_t inner = (pid_t)file_wait_number("inner");

@@ -13,7 +13,6 @@
 
 static void the_exit_code_is_that_of_the_command(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "exit 7", NULL), 7);
     assert_int_equal(simba_run("lock", "m", "sh", "-c", "exit 255", NULL), 255);
@@ -22,7 +21,6 @@ static void the_exit_code_is_that_of_the_command(void **state)
 
 static void a_command_killed_by_a_signal_is_128_and_the_signal(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "kill -TERM $$", NULL),
                      128 + SIGTERM);
     assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "kill -KILL $$", NULL),
@@ -31,7 +29,6 @@ static void a_command_killed_by_a_signal_is_128_and_the_signal(void **state)
 
 static void a_command_that_is_not_there_is_127(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("lock", "m", "--", "no-such-command", NULL), 127);
     assert_contains(last_err(), "simba: cannot run 'no-such-command'");
     assert_int_equal(simba_run("lock", "m", "--", "./no/such/file", NULL), 127);
@@ -39,7 +36,6 @@ static void a_command_that_is_not_there_is_127(void **state)
 
 static void a_command_that_cannot_be_executed_is_126(void **state)
 {
-    (void)state;
     file_write("plain", "no program\n");
     assert_int_equal(simba_run("lock", "m", "--", "./plain", NULL), 126);
     assert_contains(last_err(), "simba: cannot run './plain'");
@@ -51,7 +47,6 @@ static void the_command_finds_mutex_id_and_fence_in_its_environment(void **state
 {
     unsigned long fences[2];
 
-    (void)state;
     setenv("SIMBA_FENCE", "of an outer lock", 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(simba_run("--exact-id", "me", "lock", "a \"name\"", "--", "sh", "-c",
@@ -68,7 +63,6 @@ static void standard_input_is_passed_through(void **state)
 {
     static char line[1024];
 
-    (void)state;
     FILE *file = fopen("input", "we");
     assert_non_null(file);
     memset(line, 'x', sizeof line);
@@ -83,7 +77,6 @@ static void standard_input_is_passed_through(void **state)
  * there is the one by which the kernel tells that the work goes on. */
 static void the_command_gets_the_descriptors_of_the_caller_and_no_others(void **state)
 {
-    (void)state;
     int fd = open("/dev/null", O_RDONLY);
     assert_int_equal(dup2(fd, 42), 42);
     close(fd);
@@ -104,7 +97,6 @@ static void closed_standard_streams_do_no_harm(void **state)
 {
     char command[512];
 
-    (void)state;
     snprintf(command, sizeof command, "%s lock m -- touch ran <&- >&- 2>&-",
              getenv("SIMBA_PROGRAM"));
     assert_int_equal(system(command), 0);
@@ -113,7 +105,6 @@ static void closed_standard_streams_do_no_harm(void **state)
 
 static void no_wait_gives_up_at_once_and_says_who_owns(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 75);
     assert_contains(last_err(), "simba: 'm' was not acquired: held by holder; lease renewed ");
@@ -129,7 +120,6 @@ static void no_wait_gives_up_at_once_and_says_who_owns(void **state)
 
 static void the_exit_code_for_giving_up_can_be_chosen(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-n", "-E", "0", "m", "--", "touch", "ran", NULL), 0);
     assert_string_equal(last_err(), "");
@@ -142,7 +132,6 @@ static void the_exit_code_for_giving_up_can_be_chosen(void **state)
 
 static void a_bounded_wait_ends_in_time(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     int64_t begin_ms = now_ms();
     assert_int_equal(simba_run("lock", "-w", "300ms", "m", "--", "touch", "ran", NULL), 75);
@@ -158,7 +147,6 @@ static void a_bounded_wait_ends_in_time(void **state)
 
 static void a_wait_is_told_of_in_one_line_unless_quiet(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-w", "3500ms", "m", "--", "true", NULL), 75);
     assert_contains(last_err(), "simba: waiting for 'm', 1st in line, held by holder");
@@ -174,7 +162,6 @@ static void a_wait_is_told_of_in_one_line_unless_quiet(void **state)
 /* It is said that the store is why, not an owner who does not let go. */
 static void a_bounded_wait_ends_in_time_when_the_store_hangs(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
@@ -193,7 +180,6 @@ static void a_bounded_wait_ends_in_time_when_the_store_hangs(void **state)
 /* The first attempt would come later: nobody is known to own it. */
 static void a_wait_that_met_no_owner_says_what_happened_once(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", "sqlite:store.db?initial-delay=1m", 1);
     assert_int_equal(simba_run("lock", "-w", "50ms", "m", "--", "touch", "ran", NULL), 75);
     assert_int_equal(count_lines(last_err()), 1);
@@ -206,7 +192,6 @@ static void a_wait_that_met_no_owner_says_what_happened_once(void **state)
 /* The lease is far longer than the time that this may take: only the release can have woken it. */
 static void a_waiter_runs_soon_after_the_holder_has_ended(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     struct process holder = holder_start();
     struct process waiter = simba_start(NULL, "lock", "-w", "15s", "m", "--", "touch", "ran", NULL);
@@ -224,7 +209,6 @@ static void two_hundred_at_once_are_one_after_the_other(void **state)
     enum { CROWD = 200 };
     static struct process crowd[CROWD];
 
-    (void)state;
     setenv("SIMBA_URL", "sqlite:store.db?ttl=10s&transition=6s", 1);
     file_write("f", "0\n");
     for (int i = 0; i < CROWD; i++)
@@ -239,7 +223,6 @@ static void two_hundred_at_once_are_one_after_the_other(void **state)
  * Nobody writes before all have read. */
 static void without_the_lock_increments_get_lost(void **state)
 {
-    (void)state;
     file_write("f", "0\n");
     assert_int_equal(system("for i in 1 2 3 4 5 6 7 8; do"
                             " sh -c 'read n <f; : >read.$0; until [ -e read.1 -a -e read.2 -a"

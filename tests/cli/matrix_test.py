@@ -276,7 +276,7 @@ def a_leader_waits_for_a_store_that_is_down_at_its_start():
     wait_until(lambda: len(lines("log")) == 2, "both run")
     for program in programs:
         equal(program.end(), 0)
-        contains(program.said(), "the store is there after ")
+        contains(program.said(), "the store was reached after ")
     relay.stop()
 
 

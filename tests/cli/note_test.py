@@ -16,7 +16,7 @@ def status_and_those_who_wait_are_told_the_note():
         number("pid")
         owner = json.loads(read(run("status", "--json", "m").out))[0]["owner"]
         equal(owner, "me (db1: nightly)")
-        contains(read(run("status").out), "me (db1: nightly)")
+        equal(read(run("status").out).splitlines()[1].split("  ")[-1], "db1: nightly")
         contains(run("lock", "-n", "m", "--", "true").said(), "me (db1: nightly)")
         equal(read(holder.out), "me (db1: nightly)\n")
         holder.end(signal.SIGTERM)

@@ -162,8 +162,8 @@ NONSENSE = ("", "ended", "ended 0", "ended 999 1 x", "ended -1 1 x", "ended 0 99
 def forge(mutex, value):
     """What another program has written over the last run."""
     if STORE is stores.Redis:
-        subprocess.run(["redis-cli", "-p", str(Running.store.port), "HSET", f"simba:{{{mutex}}}:property", "last-run",
-                        value], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["redis-cli", "-p", str(Running.store.port), "-x", "HSET", f"simba:{{{mutex}}}:property",
+                        "last-run"], input=value.encode(), check=True, stdout=subprocess.DEVNULL)
         return
     path = os.environ["SIMBA_URL"].split(":", 1)[1].split("?")[0]
     with sqlite3.connect(path) as database:
@@ -176,7 +176,9 @@ def a_record_that_somebody_else_wrote_is_no_run(mutex):
     time_of_redis = f"{int(time.time() * 1000)} " if STORE is stores.Redis else ""
     wrong = [time_of_redis + value for value in NONSENSE]
     if time_of_redis:
-        wrong += ["x", "99999999999999999999999 ended 0 1 x", "9223372036854775807 ended 0 1 x", "-5 ended 0 1 x", "0 ended 0 1 x", " ended 0 1 x"]
+        wrong += ["x", "99999999999999999999999 ended 0 1 x", "9223372036854775807 ended 0 1 x", "-5 ended 0 1 x",
+                  "0 ended 0 1 x", " ended 0 1 x",
+                  "x" * 20 * 1024 * 1024]
     for value in wrong:
         forge(mutex, value)
         ended(cron("second", mutex, "-n"))

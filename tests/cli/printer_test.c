@@ -34,7 +34,6 @@ static int reader_enter(void **state)
 {
     int fds[2];
 
-    (void)state;
     fflush(stderr);
     if (pipe2(fds, O_CLOEXEC) != 0)
         return -1;
@@ -49,7 +48,6 @@ static int reader_enter(void **state)
 
 static int reader_leave(void **state)
 {
-    (void)state;
     dup2(reader.before, STDERR_FILENO);
     close(reader.before);
     close(reader.fd);
@@ -94,7 +92,6 @@ static void put_numbers(int count)
 
 static void lines_that_are_read_come_in_order_and_completely(void **state)
 {
-    (void)state;
     for (int round = 0; round < 50; round++) {
         put_numbers(20);
         cli_message_put("end\n");
@@ -125,7 +122,6 @@ static void lines_that_nobody_reads_hold_nobody_up_and_are_counted_where_they_mi
     int next = 0;
     int missing = 0;
 
-    (void)state;
     put_numbers(MANY);
     int64_t begin_ms = now_ms();
     cli_message_flush(100);
@@ -147,7 +143,6 @@ static void a_line_that_is_too_long_is_cut_and_still_a_line(void **state)
 {
     static char line[2 * CLI_MESSAGE_MAX];
 
-    (void)state;
     memset(line, 'x', sizeof line - 1);
     cli_message_put(line);
     assert_int_equal(strlen(read_until("x\n")), CLI_MESSAGE_MAX - 1);

@@ -81,7 +81,7 @@ def on_redis_it_is_taken_from_an_owner_of_the_jvm_library():
         server.stop()
 
 
-GONE = "'m' was no longer ours when the command ended: another process may have run meanwhile"
+GONE = "'m' was lost before the command ended: another process may have run meanwhile"
 
 
 def hold_until_told():
@@ -101,7 +101,7 @@ def check_end_after_a_loss(lose, other="other"):
     with open("end", "w", encoding="utf-8"):
         pass
     equal(holder.wait(), 70)
-    equal([line for line in holder.said().splitlines() if "no longer ours" in line],
+    equal([line for line in holder.said().splitlines() if "was lost before" in line],
           [f"simba: {GONE}"])
     os.unlink("end")
     os.unlink("holder")
@@ -141,7 +141,7 @@ def a_leader_that_ends_after_the_mutex_was_taken_away_warns():
     number("led")
     release_by_force()
     equal(leader.end(), 0)
-    contains(leader.said(), "warning: 'm' was no longer ours at the end: another process may have led meanwhile")
+    contains(leader.said(), "warning: 'm' was lost before it was released: another process may have led meanwhile")
 
 
 @case

@@ -178,7 +178,7 @@ def a_run_that_takes_too_long_is_stopped_and_the_schedule_goes_on():
     begin = now()
     equal(program.end(), 0)
     true(now() - begin < 5, "the limit does not hold for a run that was told to end")
-    contains(program.said(), "the command has had its time with 'm': stopping it")
+    contains(program.said(), "the time of --hold-at-most for 'm' is over: stopping the command")
     contains(program.said(), "killing it")
 
 
@@ -300,6 +300,22 @@ def a_clock_of_the_store_that_was_set_back_delays_no_run_for_longer_than_the_int
     equal(program.end(), 0)
 
 
+@case
+def a_last_run_that_lies_in_the_future_suppresses_no_run():
+    """Whoever may write the property could otherwise stop a job for ever."""
+    run_once()
+    Past(-1000 * 24 * 3600)
+    program = leads(schedule("--at", clock(7200), "--timezone", "UTC", script=stamp("start")))
+    wait_until(lambda: 7000 < (seconds_to_the_next_run() or 0) <= 7200, "it is two hours to the next run")
+    equal(program.end(), 0)
+    equal(len(times("start")), 1)
+    for count, options in ((2, ["--every", "1h"]), (3, ["--at", clock(7200), "--timezone", "UTC"])):
+        Past(-1000 * 24 * 3600, "running 0 0 a")
+        program = schedule(*options, script=stamp("start"))
+        await_runs(count)
+        equal(program.end(), 0)
+
+
 def clock(seconds):
     """The time of the day, that far from now, in UTC."""
     return time.strftime("%H:%M", time.gmtime(time.time() + seconds))
@@ -340,6 +356,7 @@ def a_time_of_the_calendar_comes():
 def what_is_no_time_is_refused():
     for options in ([], ["--every", "1h", "--at", "02:30"], ["--at", "25:00"], ["--cron", "* * * *"],
                     ["--cron", "0 0 30 2 *"], ["--at", "02:30", "--timezone", "Europe/Nowhere"],
+                    ["--at", "02:30", "--timezone", "Europe"], ["--cron", "*/4294967297 * * * *"],
                     ["--every", "1h", "--timezone", "UTC"], ["--every", "1h", "--missed", "all"]):
         program = run("schedule", *options, "m", "--", "touch", "ran")
         equal(program.code, 64)

@@ -108,6 +108,31 @@ def a_password_of_the_command_line_reaches_the_command_by_a_descriptor():
         redis.stop()
 
 
+def files_that_the_url_names_stay_those_of_the_working_folder():
+    """The command may go where others can put a file of that name."""
+    redis = Redis()
+    try:
+        plain = with_user(redis, SECRET).replace(f":{SECRET}", "")
+        os.makedirs("here/there & there")
+        os.chdir("here")
+        write("word", SECRET)
+        os.chmod("word", 0o600)
+        write("there & there/word", "another")
+        look = "cd 'there & there'; echo $SIMBA_URL; $0 status --json m"
+        program = run("-u", f"{plain}?password-file=word", "--exact-id", "outer", "lock", "m", "--",
+                      "sh", "-c", look, PROGRAM)
+        equal((program.code, program.said()), (0, ""))
+        contains(read(program.out), f"password-file={os.getcwd()}/word")
+        contains(read(program.out), '"owner":"outer"')
+        os.chdir("there & there")
+        program = run("-u", "sqlite:a.db?create=yes", "lock", "m", "--", "sh", "-c",
+                      "cd /; echo $SIMBA_URL; $0 status", PROGRAM)
+        equal((program.code, program.said()), (0, ""))
+        contains(read(program.out), "there%20%26%20there/a.db?create=yes")
+    finally:
+        redis.stop()
+
+
 def a_command_that_gives_up_its_rights_cannot_read_the_password():
     """Nor can one that keeps them read it from the descriptor itself."""
     python = shutil.which("python3", path="/usr/bin:/bin")
@@ -153,6 +178,7 @@ def a_password_of_stars_is_one():
 
 if Redis.exists():
     case(a_password_of_the_command_line_reaches_the_command_by_a_descriptor)
+    case(files_that_the_url_names_stay_those_of_the_working_folder)
     case(a_command_that_gives_up_its_rights_cannot_read_the_password)
     case(a_password_of_stars_is_one)
 

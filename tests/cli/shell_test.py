@@ -408,14 +408,14 @@ def a_pipeline_in_the_background_stops_as_a_whole_when_the_command_asks_for_the_
 @case
 def a_command_that_nobody_can_give_the_terminal_is_hung_up():
     shell = patient_shell()
-    for script, code in (("read line </dev/tty", "hanging up"),
+    for script, code in (("read line </dev/tty", "sending it SIGHUP"),
                          ('trap "" HUP; read line </dev/tty', "has not ended in time: killing it")):
         shell.command(f"( $S lock -k 200ms m -- bash -c 'echo $$ >holder; {script}' 2>said & )")
         command = number("holder")
         wait_until(lambda: not is_alive(command))
         wait_until(is_free)
         contains(read("said"), code)
-        contains(read("said"), "simba: the command waits for the terminal, which nobody can give it: hanging up\n")
+        contains(read("said"), "simba: the command waits for a terminal that it cannot get: sending it SIGHUP\n")
         true("stopped" not in read("said"), f"more than that is said: {read('said')!r}")
         os.remove("holder")
     shell.end()
@@ -481,7 +481,7 @@ def a_command_of_a_leader_that_insists_on_the_terminal_is_hung_up():
     """An interactive shell stops itself until it gets the terminal, whatever was ignored before."""
     shell = patient_shell()
     shell.command("$S lead -q --restart never m -- bash --norc --noprofile -i")
-    shell.expect("waits for the terminal, which nobody can give it: hanging up")
+    shell.expect("waits for a terminal that it cannot get: sending it SIGHUP")
     shell.expect_end(128 + signal.SIGHUP)
     shell.end()
 
@@ -538,7 +538,7 @@ def a_wait_shows_the_owner_and_that_it_renews_in_one_line():
 def status_at_a_terminal_says_which_store_it_is():
     shell = Shell()
     equal(Simba("lock", "m", "--", "true").wait(), 0)
-    shell.command("$S status")
+    shell.command("$S status --all")
     shell.expect("the store is sqlite:.*store.db")
     shell.expect("MUTEX")
     shell.expect(r"\x1b\[2mm .*\r\n\x1b\[0m")  # what is free is dim

@@ -36,7 +36,6 @@ static void every_signal_is_forwarded_to_the_command(void **state)
                    {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"},   {SIGALRM, "ALRM"},
                    {SIGTERM, "TERM"}, {SIGWINCH, "WINCH"}, {SIGPIPE, "PIPE"}};
 
-    (void)state;
     struct process process = start_listener();
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         kill(process.pid, signals[i].signal);
@@ -51,7 +50,6 @@ static void every_signal_is_forwarded_to_the_command(void **state)
 
 static void the_whole_group_of_the_command_gets_the_signal(void **state)
 {
-    (void)state;
     struct process process =
         simba_start(NULL, "lock", "m", "--", "sh", "-c",
                     "sleep 100 & echo $! >inner.new; mv inner.new inner; wait", NULL);
@@ -63,7 +61,6 @@ static void the_whole_group_of_the_command_gets_the_signal(void **state)
 
 static void a_signal_that_was_ignored_at_the_start_does_not_end_the_wait(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     signal(SIGHUP, SIG_IGN);
     struct process waiter = simba_start(NULL, "lock", "m", "--", "true", NULL);
@@ -83,7 +80,6 @@ static void the_command_starts_with_the_signal_mask_of_the_caller(void **state)
     char line[128];
     FILE *status = fopen("/proc/self/status", "r");
 
-    (void)state;
     assert_non_null(status);
     while (fgets(line, sizeof line, status) != NULL) {
         if (strncmp(line, "SigBlk:", 7) == 0 || strncmp(line, "SigIgn:", 7) == 0)
@@ -97,7 +93,6 @@ static void the_command_starts_with_the_signal_mask_of_the_caller(void **state)
 
 static void an_ignored_sigchld_does_not_hide_the_exit_code(void **state)
 {
-    (void)state;
     signal(SIGCHLD, SIG_IGN);
     struct process process = simba_start(NULL, "lock", "m", "--", "sh", "-c", "exit 3", NULL);
     signal(SIGCHLD, SIG_DFL);
@@ -110,7 +105,6 @@ static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     struct process holder = holder_start();
     for (int i = 0; i < 4; i++) {
@@ -131,7 +125,6 @@ static void a_signal_ends_the_wait_and_leaves_nothing_behind(void **state)
 
 static void a_signal_ends_the_wait_soon_when_the_store_hangs(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
@@ -150,7 +143,6 @@ static void a_signal_ends_the_wait_soon_when_the_store_hangs(void **state)
 /* The second one may come before the first has ended it: then it is what the program ended by. */
 static void two_signals_end_the_wait_when_the_store_hangs(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     assert_int_equal(simba_run("lock", "m", "--", "true", NULL), 0);
     sqlite3 *store = store_block();
@@ -170,7 +162,6 @@ static void two_signals_end_the_wait_when_the_store_hangs(void **state)
 /* A signal may still count as the command's: the user who is impatient sends another. */
 static void a_signal_ends_a_release_that_hangs(void **state)
 {
-    (void)state;
     setenv("SIMBA_URL", LONG_LEASE_URL, 1);
     struct process holder = holder_start();
     sqlite3 *store = store_block();
@@ -189,7 +180,6 @@ static void a_signal_ends_a_release_that_hangs(void **state)
 
 static void harmless_signals_do_not_end_the_wait(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "true", NULL);
     wait_until(process_takes_signals(waiter.pid));
@@ -206,7 +196,6 @@ static void harmless_signals_do_not_end_the_wait(void **state)
 
 static void killing_simba_kills_the_command_and_the_mutex_is_free_after_the_lease(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     pid_t command = (pid_t)file_wait_number("holder");
     int64_t killed_ms = now_ms();
@@ -220,7 +209,6 @@ static void killing_simba_kills_the_command_and_the_mutex_is_free_after_the_leas
 
 static void killing_simba_kills_what_the_command_has_started_as_well(void **state)
 {
-    (void)state;
     struct process process =
         simba_start(NULL, "lock", "m", "--", "sh", "-c",
                     "sleep 100 & echo $! >inner.new; mv inner.new inner; wait", NULL);
@@ -233,7 +221,6 @@ static void killing_simba_kills_what_the_command_has_started_as_well(void **stat
 /* Who wants to leave something running on purpose has to say so. */
 static void what_the_command_left_running_goes_on_where_that_is_wanted(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("lock", "--leave-running", "m", "--", "sh", "-c",
                                "sleep 100 & echo $! >inner", NULL),
                      0);
@@ -249,7 +236,6 @@ static void no_zombie_is_left_while_the_command_runs(void **state)
     int guardian = 0;
     int command = 0;
 
-    (void)state;
     struct process holder = holder_start();
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)holder.pid, (int)holder.pid);
     assert_int_equal(sscanf(file_read(path), "%d %d %*d", &guardian, &command), 2);

@@ -29,7 +29,6 @@ static int pipe_fill(void)
 
 static void a_command_is_killed_in_time_though_nobody_reads_why(void **state)
 {
-    (void)state;
     int fd = pipe_fill();
     struct process process = command_start("sh", "-c",
                                            "exec \"$SIMBA_PROGRAM\" lock -k 100ms m -- sh -c"
@@ -49,7 +48,6 @@ static void a_command_is_killed_in_time_though_nobody_reads_why(void **state)
 /* The first line of the log comes before the mutex is won. */
 static void the_lease_is_renewed_though_nobody_reads_the_log(void **state)
 {
-    (void)state;
     int fd = pipe_fill();
     struct process process =
         command_start("sh", "-c",

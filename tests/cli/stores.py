@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 
+import program
 from program import read
 import servers
 from servers import free_port  # for who imports it from here
@@ -107,3 +108,33 @@ class Sqlite(Store):
 
     def stop(self):
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+BY_NAME = {"sqlite": Sqlite, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb, "zookeeper": Zookeeper}
+
+
+class OneStore:
+    """The one server of all cases of a test file, and a prefix of mutexes for each case."""
+
+    def __init__(self, name):
+        self.name = name
+        self.store = None
+        self.cases = 0
+
+    def case(self, function):
+        def wrapped():
+            os.environ["SIMBA_URL"] = self.store.url
+            self.cases += 1
+            function(f"case-{self.cases}-")
+        wrapped.__name__ = f"{self.name}_{function.__name__}"
+        return program.case(wrapped)
+
+    def main(self):
+        if not BY_NAME[self.name].exists():
+            print(f"1..0 # SKIP there is no {self.name} here")
+            return 77
+        self.store = BY_NAME[self.name]()
+        try:
+            return program.main()
+        finally:
+            self.store.stop()

@@ -114,7 +114,7 @@ def a_sweep_that_cannot_look_for_want_of_descriptors_keeps_the_mutex():
     resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (most, most))
     equal(program.wait(), 0)
     true(not is_alive(daemon), "the daemon outlived the mutex")
-    contains(program.said(), "cannot be listed for want of descriptors or memory: trying again")
+    contains(program.said(), "cannot be listed, because descriptors or memory are short: trying again")
     equal(len(program.said().splitlines()), 1)
 
 

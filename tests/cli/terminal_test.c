@@ -93,7 +93,6 @@ static long terminal_end(const struct terminal *terminal)
 
 static void the_command_reads_from_the_terminal(void **state)
 {
-    (void)state;
     struct terminal terminal = terminal_start("echo $$ >holder; read line; echo \"$line\" >typed");
     terminal_type(&terminal, "hello\n");
     assert_int_equal(terminal_end(&terminal), 0);
@@ -103,7 +102,6 @@ static void the_command_reads_from_the_terminal(void **state)
 /* A shell that runs a script tells by it whether the script is to end, too. */
 static void ctrl_c_ends_the_command_and_the_program_by_the_signal(void **state)
 {
-    (void)state;
     struct terminal terminal = terminal_start("echo $$ >holder; exec sleep 100");
     terminal_type(&terminal, "\003");
     assert_int_equal(terminal_end(&terminal), -SIGINT);
@@ -111,7 +109,6 @@ static void ctrl_c_ends_the_command_and_the_program_by_the_signal(void **state)
 
 static void ctrl_z_stops_both_and_fg_continues_both(void **state)
 {
-    (void)state;
     struct terminal terminal = terminal_start("echo $$ >holder; read line; echo \"$line\" >typed");
     pid_t command = (pid_t)file_wait_number("holder");
     terminal_type(&terminal, "\032");

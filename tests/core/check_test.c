@@ -61,7 +61,6 @@ static void tick_broken_machine(void)
 
 static void a_machine_that_breaks_a_rule_aborts(void **state)
 {
-    (void)state;
     assert_aborts(tick_broken_machine, "machine.c", "a stopped machine holds nothing");
 }
 
@@ -77,7 +76,6 @@ static void return_too_much(void)
 
 static void a_callback_that_nobody_asked_for_aborts(void **state)
 {
-    (void)state;
     assert_aborts(return_too_much, "machine.c", "only callbacks that were asked for return");
 }
 
@@ -94,7 +92,6 @@ static void tick_broken_observer(void)
 
 static void an_observer_that_breaks_a_rule_aborts(void **state)
 {
-    (void)state;
     assert_aborts(tick_broken_observer, "observer.c", "a stopped observer waits for nothing");
 }
 
@@ -108,7 +105,6 @@ static void keep_win_and_loss(void)
 
 static void a_report_of_a_win_and_a_loss_aborts(void **state)
 {
-    (void)state;
     assert_aborts(keep_win_and_loss, "report.c", "a win or of a loss");
 }
 
@@ -119,7 +115,6 @@ static void whatever_keeps_the_rules_goes_on(void **state)
     struct sb_machine machine;
     struct sb_step step;
 
-    (void)state;
     SB_CHECK(timing.ttl_ms > 0, "a lease lasts");
     sb_machine_init(&machine, &timing, 7);
     assert_int_equal(sb_machine_step(&machine, &tick, &step), SIMBA_OK);
@@ -188,7 +183,6 @@ static void no_answer_of_a_store_breaks_a_rule(void **state)
     struct talk t = {.random = 7, .now_ms = 100000};
     unsigned wins = 0;
 
-    (void)state;
     sb_machine_init(&t.machine, &timing, 7);
     sb_machine_follow(&t.machine);
     for (int i = 0; i < STEPS; i++) {

@@ -11,7 +11,6 @@ static void a_contender_comes_back_when_the_lease_ends_with_a_jitter(void **stat
     int64_t least = INT64_MAX;
     int64_t most = 0;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 2000; seed++) {
         struct drive d;
         int64_t delay;
@@ -50,7 +49,6 @@ static int64_t delay_at_place(int64_t place, int64_t turn_ms, int64_t jitter_max
 
 static void waiters_with_a_place_come_a_turn_after_each_other_and_none_early(void **state)
 {
-    (void)state;
     for (int64_t place = 1; place <= 100; place++)
         assert_int_equal(delay_at_place(place, 10, 1000), LEASE + 2 + 10 * (place - 1));
 }
@@ -59,7 +57,6 @@ static void a_turn_never_comes_later_than_the_jitter_may(void **state)
 {
     static const int64_t far[] = {101, 1000, INT64_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof far / sizeof far[0]; i++)
         assert_in_range(delay_at_place(far[i], 10, 1000), LEASE - 1, LEASE + 999);
     assert_in_range(delay_at_place(2, INT64_MAX, 1000), LEASE - 1, LEASE + 999);
@@ -69,7 +66,6 @@ static void a_turn_never_comes_later_than_the_jitter_may(void **state)
 
 static void a_place_means_nothing_without_turns_and_turns_nothing_without_a_place(void **state)
 {
-    (void)state;
     assert_int_equal(delay_at_place(1, 0, 0), LEASE - 1);
     assert_int_equal(delay_at_place(0, 10, 0), LEASE - 1);
     assert_int_equal(delay_at_place(-1, 10, 0), LEASE - 1);
@@ -98,7 +94,6 @@ static void start_with_turns(struct drive *d)
 
 static void a_mutex_that_is_reserved_for_another_is_tried_when_that_is_over(void **state)
 {
-    (void)state;
     for (int64_t place = 1; place <= 20; place++) {
         struct drive d;
 
@@ -113,7 +108,6 @@ static void a_waiter_without_a_place_comes_after_all_turns(void **state)
 {
     struct drive d;
 
-    (void)state;
     start_with_turns(&d);
     drive_feed(&d, reserved_for_another(&d, 0));
     assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2 + d.timing.jitter_max_ms);
@@ -123,7 +117,6 @@ static void the_second_comes_when_the_reservation_of_the_first_is_over(void **st
 {
     struct drive d;
 
-    (void)state;
     start_with_turns(&d);
     drive_event(&d, SB_EVENT_RESERVED); /* the answer under way may be older */
     drive_other(&d, LEASE);
@@ -142,7 +135,6 @@ static void a_reservation_means_nothing_to_an_owner(void **state)
     struct drive d;
     int64_t deadline_ms;
 
-    (void)state;
     drive_init(&d);
     d.timing.reserve_ms = RESERVED;
     drive_event(&d, SB_EVENT_START);
@@ -158,7 +150,6 @@ static void a_contender_waits_for_a_lease_that_is_longer_than_its_own(void **sta
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     drive_other(&d, 10 * LEASE);
@@ -170,7 +161,6 @@ static void a_slow_answer_does_not_make_a_contender_come_early(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     d.now_ms += 700;
@@ -183,7 +173,6 @@ static void failed_attempts_are_retried_with_a_bounded_back_off(void **state)
     struct drive d;
     int64_t pause = 0;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     for (int i = 0; i < 50; i++) {
@@ -200,7 +189,6 @@ static void a_wake_up_makes_a_contender_try_at_once(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_contender(&d);
     d.now_ms += 10;
     drive_event(&d, SB_EVENT_WAKE);
@@ -211,7 +199,6 @@ static void a_wake_up_during_a_request_brings_another_one(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_WAKE);
     drive_event(&d, SB_EVENT_WAKE); /* the mutex is free again, but the answer may be older */
@@ -227,7 +214,6 @@ static void a_wake_up_means_nothing_to_an_owner(void **state)
     struct drive d;
     int64_t deadline;
 
-    (void)state;
     drive_to_owner(&d, 1);
     deadline = d.step.deadline_ms;
     drive_event(&d, SB_EVENT_WAKE);
@@ -240,7 +226,6 @@ static void a_change_between_others_is_told_once(void **state)
     struct drive d;
     struct sb_event event;
 
-    (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_WAKE);
     drive_other(&d, LEASE); /* the same one renewed */
@@ -260,7 +245,6 @@ static void an_unknown_attempt_is_not_believed_and_adopted_by_the_next(void **st
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     drive_unknown(&d);
@@ -277,7 +261,6 @@ static void nobody_competes_again_before_its_callbacks_have_returned(void **stat
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     drive_mine(&d, 1); /* on_acquired begins and does not return */
@@ -301,7 +284,6 @@ static void a_lost_session_ends_the_term_and_begins_a_new_contest(void **state)
     struct drive d;
     uint32_t generation;
 
-    (void)state;
     drive_to_owner(&d, 1);
     generation = d.generation;
     drive_event(&d, SB_EVENT_SESSION_LOST);
@@ -317,7 +299,6 @@ static void an_answer_of_the_lost_session_is_not_believed(void **state)
     struct drive d;
     struct drive old;
 
-    (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_WAKE);
     old = d;

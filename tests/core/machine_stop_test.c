@@ -9,7 +9,6 @@ static void a_stop_before_the_first_request_is_complete_at_once(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     d.timing.initial_delay_ms = 300;
     drive_event(&d, SB_EVENT_START);
@@ -23,7 +22,6 @@ static void a_contender_that_stops_leaves_the_wait_queue(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_STOP);
     assert_true(d.step.changed); /* it knows nobody any more */
@@ -40,7 +38,6 @@ static void an_owner_releases_only_when_its_callback_has_returned(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     assert_true(d.step.released);
@@ -58,7 +55,6 @@ static void the_lease_is_guarded_while_the_callback_runs(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     for (uint64_t revision = 8; revision < 11; revision++) {
@@ -77,7 +73,6 @@ static void a_stopped_machine_no_longer_names_itself_as_the_owner(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     drive_tick_at(&d, d.step.deadline_ms);
@@ -93,7 +88,6 @@ static void a_lease_lost_while_the_callback_runs_is_not_told_twice(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     drive_tick_at(&d, NOW + TTL);
@@ -111,7 +105,6 @@ static void a_stop_waits_for_the_callback_while_a_late_grant_is_given_back(void 
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_tick_at(&d, NOW + TTL);
     d.now_ms = NOW + LEASE - MARGIN;
@@ -130,7 +123,6 @@ static void a_release_that_fails_is_retried(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     drive_returned(&d, 1);
@@ -150,7 +142,6 @@ static void a_release_that_missed_because_the_record_moved_is_repeated(void **st
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     drive_returned(&d, 1);
@@ -167,7 +158,6 @@ static void a_queue_that_cannot_be_left_does_not_hold_up_the_stop(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_contender(&d);
     drive_event(&d, SB_EVENT_STOP);
     drive_returned(&d, 1);
@@ -182,7 +172,6 @@ static void a_grant_that_arrives_during_the_stop_is_given_back(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     drive_event(&d, SB_EVENT_STOP);
@@ -200,7 +189,6 @@ static void an_attempt_with_an_unknown_end_is_asked_about_and_then_released(void
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     drive_event(&d, SB_EVENT_STOP);
@@ -219,7 +207,6 @@ static void a_guard_with_an_unknown_end_is_asked_about_before_the_release(void *
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_tick_at(&d, d.step.deadline_ms);
     drive_unknown(&d);
@@ -235,7 +222,6 @@ static void a_release_waits_for_the_guard_that_is_under_way(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_tick_at(&d, d.step.deadline_ms);
     drive_event(&d, SB_EVENT_STOP);
@@ -250,7 +236,6 @@ static void a_session_lost_during_the_stop_leaves_nothing_to_give_back(void **st
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     drive_event(&d, SB_EVENT_SESSION_LOST);
@@ -268,7 +253,6 @@ static void a_stop_is_given_up_when_a_callback_does_not_return(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     while (d.now_ms < NOW + STOP_TIMEOUT) {
@@ -287,7 +271,6 @@ static void a_stop_is_given_up_when_the_store_does_not_answer(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     drive_event(&d, SB_EVENT_STOP);
@@ -303,7 +286,6 @@ static void after_a_restart_it_waits_for_the_callback_of_before(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 7);
     drive_event(&d, SB_EVENT_STOP);
     drive_tick_at(&d, NOW + STOP_TIMEOUT);
@@ -330,7 +312,6 @@ static void a_grant_after_the_stop_is_given_back(void **state)
 {
     struct drive d;
 
-    (void)state;
     abandon_an_attempt(&d);
     drive_mine(&d, 3);
     assert_false(d.step.acquired);
@@ -345,7 +326,6 @@ static void an_unknown_end_after_the_stop_is_asked_about_and_released(void **sta
 {
     struct drive d;
 
-    (void)state;
     abandon_an_attempt(&d);
     drive_unknown(&d);
     assert_int_equal(d.step.request.op, SIMBA_OP_READ);
@@ -358,7 +338,6 @@ static void other_answers_after_the_stop_are_dropped(void **state)
 {
     struct drive d;
 
-    (void)state;
     abandon_an_attempt(&d);
     drive_other(&d, LEASE);
     assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
@@ -373,7 +352,6 @@ static void a_look_that_is_answered_after_the_stop_releases_nothing(void **state
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     sb_machine_follow(&d.machine);
     drive_event(&d, SB_EVENT_START);
@@ -408,7 +386,6 @@ static void an_old_answer_does_not_change_a_new_generation(void **state)
     struct drive old;
     struct sb_machine before;
 
-    (void)state;
     old = restart_over_an_attempt(&d);
     before = d.machine;
     drive_feed(&d, drive_reply(&old, SB_ANSWER_NOBODY));
@@ -425,7 +402,6 @@ static void an_old_grant_never_releases_what_a_new_term_believes_in(void **state
     struct drive old;
     struct sb_event grant;
 
-    (void)state;
     old = restart_over_an_attempt(&d);
     grant = drive_reply(&old, SB_ANSWER_MINE);
     grant.transition_left_ms = LEASE;
@@ -443,7 +419,6 @@ static void an_old_grant_never_releases_what_a_new_attempt_may_have_won(void **s
     struct drive old;
     struct sb_event grant;
 
-    (void)state;
     old = restart_over_an_attempt(&d);
     grant = drive_reply(&old, SB_ANSWER_MINE);
     grant.transition_left_ms = LEASE;
@@ -460,7 +435,6 @@ static void an_old_grant_is_given_back_when_nothing_newer_can_be_hit(void **stat
     struct drive old;
     struct sb_event grant;
 
-    (void)state;
     old = restart_over_an_attempt(&d);
     grant = drive_reply(&old, SB_ANSWER_MINE);
     grant.transition_left_ms = LEASE;
@@ -476,7 +450,6 @@ static void what_an_old_attempt_may_have_left_is_asked_about_at_the_next_stop(vo
 {
     static const enum sb_answer answers[] = {SB_ANSWER_MINE, SB_ANSWER_UNKNOWN};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(answers); i++) {
         struct drive d;
         struct drive old = restart_over_an_attempt(&d);

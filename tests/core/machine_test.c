@@ -35,7 +35,6 @@ static void only_the_moves_of_the_table_are_made(void **state)
         {SIMBA_STOPPING, SB_EVENT_STOP, SIMBA_ESTATE},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(table); i++) {
         struct drive d;
 
@@ -49,7 +48,6 @@ static void a_forbidden_move_changes_nothing(void **state)
     struct drive d;
     struct sb_machine before;
 
-    (void)state;
     bring_to(&d, SIMBA_RUNNING);
     before = d.machine;
     d.now_ms += 2 * LEASE; /* not even a belief that is over ends in it */
@@ -64,7 +62,6 @@ static void a_stopped_machine_asks_for_nothing(void **state)
     static const enum sb_event_type events[] = {SB_EVENT_TICK, SB_EVENT_WAKE,
                                                 SB_EVENT_SESSION_LOST};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(events); i++) {
         struct drive d;
 
@@ -80,7 +77,6 @@ static void the_first_answer_makes_it_running(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     assert_int_equal(d.machine.status, SIMBA_STARTING);
@@ -96,7 +92,6 @@ static void the_first_request_waits_for_the_initial_delay(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     d.timing.initial_delay_ms = 300;
     drive_event(&d, SB_EVENT_START);
@@ -116,7 +111,6 @@ static void a_lease_counts_from_when_the_request_was_sent(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     d.now_ms += 500;
@@ -132,7 +126,6 @@ static void a_late_renewal_shortens_the_belief_and_never_stretches_it(void **sta
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, NOW + TTL);
     assert_int_equal(d.step.request.op, SIMBA_OP_GUARD);
@@ -147,7 +140,6 @@ static void belief_ends_at_its_instant_and_not_before(void **state)
     struct drive d;
     int64_t end = NOW + LEASE - MARGIN;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, NOW + TTL); /* the guard that gets no answer */
     assert_int_equal(d.step.deadline_ms, end);
@@ -167,7 +159,6 @@ static void any_event_ends_a_belief_that_is_over_before_it_is_taken_in(void **st
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, NOW + TTL);
     d.now_ms = NOW + LEASE - MARGIN;
@@ -182,7 +173,6 @@ static void a_grant_that_is_over_when_it_arrives_is_given_back(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     d.now_ms += LEASE - MARGIN;
@@ -201,7 +191,6 @@ static void a_session_that_never_ends_is_believed_without_a_margin(void **state)
     struct drive d;
     struct sb_event event;
 
-    (void)state;
     drive_init(&d);
     drive_event(&d, SB_EVENT_START);
     event = drive_reply(&d, SB_ANSWER_MINE);
@@ -219,7 +208,6 @@ static void the_token_stays_through_renewals_and_grows_with_terms(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 5);
     for (uint64_t revision = 6; revision < 10; revision++) {
         drive_tick_at(&d, d.step.deadline_ms);
@@ -244,7 +232,6 @@ static void an_owner_guards_when_its_ttl_is_over(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 1);
     assert_int_equal(d.step.deadline_ms, NOW + TTL);
     drive_tick_at(&d, NOW + TTL - 1);
@@ -260,7 +247,6 @@ static void a_failed_guard_is_retried_with_growing_pauses_within_the_transition(
     int guards = 0;
     int64_t longest = 0;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, d.step.deadline_ms);
     while (d.step.request.op == SIMBA_OP_GUARD) {
@@ -284,7 +270,6 @@ static void a_guard_that_succeeds_at_last_keeps_the_term(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, d.step.deadline_ms);
     drive_unknown(&d);
@@ -301,7 +286,6 @@ static void a_guard_that_finds_another_owner_ends_the_term(void **state)
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, d.step.deadline_ms);
     drive_other(&d, LEASE);
@@ -318,7 +302,6 @@ static void an_owner_whose_record_was_deleted_loses_and_competes_anew(void **sta
 {
     struct drive d;
 
-    (void)state;
     drive_to_owner(&d, 1);
     drive_tick_at(&d, d.step.deadline_ms);
     drive_nobody(&d);

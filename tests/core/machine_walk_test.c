@@ -338,13 +338,11 @@ static void take_a_walk(bool reorders)
 
 static void the_rules_hold_when_requests_keep_their_order(void **state)
 {
-    (void)state;
     take_a_walk(false);
 }
 
 static void the_rules_hold_when_requests_overtake_each_other(void **state)
 {
-    (void)state;
     take_a_walk(true);
 }
 

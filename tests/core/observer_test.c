@@ -95,7 +95,6 @@ static void it_looks_at_once_and_then_runs(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     assert_int_equal(w.observer.status, SIMBA_STARTING);
     answer(&w, "", 0);
@@ -108,7 +107,6 @@ static void it_tells_every_change_of_owner_once(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     answer(&w, "a", 10000);
     assert_true(w.step.changed);
@@ -133,7 +131,6 @@ static void a_new_term_of_the_same_owner_is_a_change(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     answer_term(&w, "a", 10000, 9);
     tick_at(&w, w.step.deadline_ms);
@@ -147,7 +144,6 @@ static void a_lease_that_is_over_belongs_to_nobody(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     answer(&w, "a", -1);
     assert_false(w.step.changed);
@@ -158,7 +154,6 @@ static void it_looks_when_the_lease_it_knows_ends(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     answer(&w, "a", 300);
     assert_int_equal(w.step.deadline_ms, NOW + 301);
@@ -168,7 +163,6 @@ static void a_session_is_looked_at_once_per_poll(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     feed(&w, (struct sb_event){.type = SB_EVENT_REPLY,
                                .generation = w.generation,
@@ -185,7 +179,6 @@ static void news_make_it_look_at_once_also_during_a_look(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     event_of(&w, SB_EVENT_WAKE); /* the answer may be older than the news */
     assert_int_equal(w.step.request.op, SIMBA_OP_NONE);
@@ -201,7 +194,6 @@ static void a_failed_look_is_repeated_soon(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     for (int i = 0; i < 20; i++) {
         fail_answer(&w);
@@ -217,7 +209,6 @@ static void a_stop_waits_for_the_callback(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     answer(&w, "a", 10000);
     event_of(&w, SB_EVENT_STOP);
@@ -232,7 +223,6 @@ static void a_stop_is_given_up_when_the_callback_does_not_return(void **state)
 {
     struct watch w;
 
-    (void)state;
     start(&w);
     answer(&w, "a", 10000);
     event_of(&w, SB_EVENT_STOP);
@@ -248,7 +238,6 @@ static void an_answer_of_an_older_generation_is_dropped(void **state)
     struct watch w;
     uint32_t old;
 
-    (void)state;
     start(&w);
     old = w.generation;
     event_of(&w, SB_EVENT_STOP);
@@ -266,7 +255,6 @@ static void start_and_stop_in_the_wrong_order_change_nothing(void **state)
 {
     struct watch w;
 
-    (void)state;
     init(&w);
     assert_int_equal(event_of(&w, SB_EVENT_STOP), SIMBA_ESTATE);
     assert_int_equal(w.step.deadline_ms, SIMBA_INFINITE);
@@ -279,7 +267,6 @@ static void news_for_a_stopped_observer_mean_nothing(void **state)
 {
     struct watch w;
 
-    (void)state;
     init(&w);
     event_of(&w, SB_EVENT_WAKE);
     assert_int_equal(w.step.request.op, SIMBA_OP_NONE);

@@ -24,7 +24,6 @@ static void an_owner_waits_for_the_end_of_its_ttl(void **state)
 {
     struct simba_owner owner = lease(NOW + 10000, NOW + 16000);
 
-    (void)state;
     assert_int_equal(simba_period_owner_delay_ms(&owner, NOW), 10000);
     assert_int_equal(simba_period_owner_delay_ms(&owner, NOW + 9999), 1);
     assert_int_equal(simba_period_owner_delay_ms(&owner, NOW + 10000), 0);
@@ -57,7 +56,6 @@ static void a_contender_waits_for_the_lease_with_a_jitter(void **state)
 {
     struct bounds bounds = contender_bounds(16000, 6000, -200, 1000);
 
-    (void)state;
     assert_int_equal(bounds.least, 16000 - 200);
     assert_int_equal(bounds.most, 16000 + 999);
 }
@@ -66,7 +64,6 @@ static void without_a_transition_nobody_comes_early(void **state)
 {
     struct bounds bounds = contender_bounds(10000, 0, -200, 1000);
 
-    (void)state;
     assert_int_equal(bounds.least, 10000);
     assert_int_equal(bounds.most, 10000 + 999);
 }
@@ -75,7 +72,6 @@ static void without_a_transition_a_late_range_stays(void **state)
 {
     struct bounds bounds = contender_bounds(10000, 0, 50, 60);
 
-    (void)state;
     assert_int_equal(bounds.least, 10050);
     assert_int_equal(bounds.most, 10059);
 }
@@ -85,7 +81,6 @@ static void a_contender_never_waits_less_than_nothing(void **state)
     struct bounds nearly_over = contender_bounds(100, 6000, -200, 1000);
     struct bounds long_over = contender_bounds(-5000, 6000, -200, 1000);
 
-    (void)state;
     assert_int_equal(nearly_over.least, 0);
     assert_int_equal(nearly_over.most, 1099);
     assert_int_equal(long_over.least, 0);
@@ -97,7 +92,6 @@ static void an_empty_range_is_its_lower_bound(void **state)
     struct bounds none = contender_bounds(1000, 500, 0, 0);
     struct bounds turned = contender_bounds(1000, 500, 7, -7);
 
-    (void)state;
     assert_int_equal(none.least, 1000);
     assert_int_equal(none.most, 1000);
     assert_int_equal(turned.least, 1007);
@@ -108,7 +102,6 @@ static void a_session_is_waited_for_without_end(void **state)
 {
     struct simba_owner owner = lease(SIMBA_INFINITE, SIMBA_INFINITE);
 
-    (void)state;
     assert_int_equal(simba_period_owner_delay_ms(&owner, NOW), SIMBA_INFINITE);
     assert_int_equal(simba_period_contender_delay_ms(&owner, NOW, 6000, -200, 1000, 0),
                      SIMBA_INFINITE);
@@ -121,7 +114,6 @@ static void extreme_times_do_not_overflow(void **state)
     struct simba_owner late = lease(INT64_MAX - 1, INT64_MAX - 1);
     struct simba_owner early = lease(INT64_MIN, INT64_MIN);
 
-    (void)state;
     assert_int_equal(simba_period_owner_delay_ms(&late, -10), SIMBA_INFINITE);
     assert_int_equal(simba_period_owner_delay_ms(&early, 10), 0);
     assert_int_equal(simba_period_contender_delay_ms(&late, 0, 1, 1000, 1001, 5), SIMBA_INFINITE);
@@ -135,14 +127,12 @@ static void nobody_is_not_waited_for(void **state)
 {
     struct simba_owner none = SIMBA_OWNER_NONE;
 
-    (void)state;
     assert_int_equal(simba_period_owner_delay_ms(&none, NOW), 0);
     assert_int_equal(simba_period_contender_delay_ms(&none, NOW, 6000, -200, 1000, 7), 0);
 }
 
 static void the_margin_is_a_hundredth_and_ten(void **state)
 {
-    (void)state;
     assert_int_equal(simba_drift_margin_ms(0), 10);
     assert_int_equal(simba_drift_margin_ms(16000), 170);
     assert_int_equal(simba_drift_margin_ms(700), 17);

@@ -21,7 +21,6 @@ static void a_step_without_a_change_is_not_told(void **state)
     struct sb_report report = {.pending = false};
     struct sb_step step = {.changed = false};
 
-    (void)state;
     assert_int_equal(sb_report_keep(&report, &step), 0);
     assert_false(report.pending);
 }
@@ -32,7 +31,6 @@ static void a_change_is_taken_once(void **state)
     struct sb_step step = change("", "me", true, false);
     struct sb_report taken;
 
-    (void)state;
     assert_int_equal(sb_report_keep(&report, &step), 0);
     taken = sb_report_take(&report);
     assert_true(taken.pending && taken.acquired && !taken.released);
@@ -46,7 +44,6 @@ static void what_waits_goes_on_from_where_it_began(void **state)
     struct sb_step first = change("me", "", false, true);
     struct sb_step second = change("", "them", false, false);
 
-    (void)state;
     assert_int_equal(sb_report_keep(&report, &first), 0);
     assert_int_equal(sb_report_keep(&report, &second), 1);
     assert_string_equal(report.state.before.id, "me");
@@ -60,7 +57,6 @@ static void a_term_that_was_lost_untold_is_not_told(void **state)
     struct sb_step won = change("them", "me", true, false);
     struct sb_step lost = change("me", "", false, true);
 
-    (void)state;
     sb_report_keep(&report, &won);
     assert_int_equal(sb_report_keep(&report, &lost), 1);
     assert_false(report.acquired || report.released);
@@ -75,7 +71,6 @@ static void a_renewal_gives_way_to_a_change(void **state)
     struct sb_step lost = change("me", "", false, true);
     struct sb_step renewed = change("me", "me", false, false);
 
-    (void)state;
     renewed.changed = false;
     renewed.renewed = true;
     assert_int_equal(sb_report_keep(&report, &renewed), 0);
@@ -95,7 +90,6 @@ static void what_is_dropped_has_no_callback(void **state)
     struct sb_report report = {.pending = false};
     struct sb_step step = change("", "me", true, false);
 
-    (void)state;
     assert_int_equal(sb_report_drop(&report), 0);
     sb_report_keep(&report, &step);
     assert_int_equal(sb_report_drop(&report), 1);

@@ -24,7 +24,6 @@ static bool is_legal(enum simba_status from, enum simba_status to)
 
 static void legal_moves_are_allowed_and_no_others(void **state)
 {
-    (void)state;
     for (size_t from = 0; from < TEST_COUNT(all); from++)
         for (size_t to = 0; to < TEST_COUNT(all); to++)
             assert_int_equal(sb_status_may_move(all[from], all[to]), is_legal(all[from], all[to]));
@@ -32,7 +31,6 @@ static void legal_moves_are_allowed_and_no_others(void **state)
 
 static void numbers_that_are_no_status_move_nowhere(void **state)
 {
-    (void)state;
     assert_false(sb_status_may_move((enum simba_status)4, SIMBA_INITIAL));
     assert_false(sb_status_may_move((enum simba_status) - 1, SIMBA_INITIAL));
     assert_false(sb_status_may_move(SIMBA_INITIAL, (enum simba_status)4));
@@ -40,7 +38,6 @@ static void numbers_that_are_no_status_move_nowhere(void **state)
 
 static void every_status_has_its_name(void **state)
 {
-    (void)state;
     assert_string_equal(simba_status_name(SIMBA_INITIAL), "INITIAL");
     assert_string_equal(simba_status_name(SIMBA_STARTING), "STARTING");
     assert_string_equal(simba_status_name(SIMBA_RUNNING), "RUNNING");
@@ -50,7 +47,6 @@ static void every_status_has_its_name(void **state)
 
 static void starting_and_running_are_active(void **state)
 {
-    (void)state;
     assert_false(simba_status_is_active(SIMBA_INITIAL));
     assert_true(simba_status_is_active(SIMBA_STARTING));
     assert_true(simba_status_is_active(SIMBA_RUNNING));

@@ -184,13 +184,13 @@ def check_folders(testing):
             for folder in sorted(folders - set(PATH.findall(testing.split("\n## ")[0])))]
 
 
-def check_mutants(simulator):
+def check_mutants(mutants):
     """The rows of the table are the patches, with the rules that they name."""
     there = set()
     for patch in glob.glob(os.path.join(ROOT, "tests/sim/mutants/*.patch")):
         rule = re.search(r"^Rule: (.*)$", read(patch), re.MULTILINE).group(1)
         there.add((os.path.basename(patch)[: -len(".patch")], rule))
-    told = {(row[0], row[1]) for row in rows(simulator, "## Mutants")[1:]}
+    told = {(row[0], row[1]) for row in rows(mutants, "# Mutants of the simulator")[1:]}
     return [f"the mutant '{name}' ({rule}) is only in "
             f"{'tests/sim/mutants' if (name, rule) in there else 'the document'}"
             for name, rule in sorted(there ^ told)]
@@ -437,7 +437,8 @@ def cases():
     testing = read("docs/internals/testing.md")
     yield "docs/internals/testing.md: all folders of tests", check_folders(testing), False
     simulator = read("docs/internals/simulator.md")
-    yield "docs/internals/simulator.md: all mutants", check_mutants(simulator), False
+    mutants = read("docs/internals/mutants.md")
+    yield "docs/internals/mutants.md: all mutants", check_mutants(mutants), False
     yield "docs/internals/simulator.md: the stories exist", check_stories(simulator), False
     security = read("SECURITY.md")
     yield "SECURITY.md: each line names its test", check_protections(security), False
@@ -450,7 +451,7 @@ def cases():
         yield f"{picture}: a picture", check_picture(read(picture)), False
     yield "twin: a picture that is cut off", check_picture("<svg>"), True
     yield from twins(readme, architecture)
-    yield from testing_twins(testing, simulator)
+    yield from testing_twins(testing, mutants)
 
 
 def twins(readme, architecture):
@@ -479,12 +480,12 @@ def twins(readme, architecture):
            check_targets("    make sim-world      all of it"), True)
 
 
-def testing_twins(testing, simulator):
+def testing_twins(testing, mutants):
     yield "twin: a folder is missing", check_folders(replaced(testing, "`tests/fuzz` |", "|")), True
     yield ("twin: a mutant is missing",
-           check_mutants(replaced(simulator, "| no-margin |", "| no-marge |")), True)
+           check_mutants(replaced(mutants, "| no-margin |", "| no-marge |")), True)
     yield ("twin: a rule has changed",
-           check_mutants(replaced(simulator, "| a stop has a bound |", "| no bound |")), True)
+           check_mutants(replaced(mutants, "| a stop has a bound |", "| no bound |")), True)
     yield ("twin: an unknown story",
            check_stories("## Failures\nacquire: *A reply later than the lease*, *A tale*"), True)
     yield ("twin: a story in another file",

@@ -114,7 +114,6 @@ static int run_scene(void (*play)(struct stage *stage), const char *pattern)
 
 static void a_scene_without_mistakes_passes(void **state)
 {
-    (void)state;
     assert_int_equal(run_scene(play_well, "*"), 0);
 }
 
@@ -129,7 +128,6 @@ static void a_mistake_is_noticed(void **state)
         {use_nothing, "*once"},
     };
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(mistakes); i++)
         if (run_scene(mistakes[i].play, mistakes[i].pattern) == 0)
             fail_msg("mistake %zu was not noticed", i);
@@ -145,7 +143,6 @@ static void lie(struct stage *s)
 
 static void a_failure_without_a_cause_is_noticed(void **state)
 {
-    (void)state;
     assert_int_not_equal(run_scene(lie, "*for good"), 0);
 }
 

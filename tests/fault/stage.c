@@ -68,7 +68,6 @@ static void on_acquired(void *user, const struct simba_state *state)
 {
     struct stage_contender *contender = user;
 
-    (void)state;
     atomic_fetch_add(&contender->acquired, 1);
 }
 
@@ -76,7 +75,6 @@ static void on_released(void *user, const struct simba_state *state)
 {
     struct stage_contender *contender = user;
 
-    (void)state;
     atomic_fetch_add(&contender->released, 1);
 }
 
@@ -156,7 +154,6 @@ static void on_notify(void *user, const struct simba_state *state)
 {
     struct stage *s = user;
 
-    (void)state;
     atomic_fetch_add(&s->notices, 1);
 }
 

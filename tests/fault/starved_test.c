@@ -22,7 +22,6 @@ static void on_acquired(void *user, const struct simba_state *state)
 {
     struct held *held = user;
 
-    (void)state;
     atomic_fetch_add(&held->acquired, 1);
 }
 
@@ -30,7 +29,6 @@ static void on_released(void *user, const struct simba_state *state)
 {
     struct held *held = user;
 
-    (void)state;
     atomic_fetch_add(&held->released, 1);
 }
 
@@ -87,7 +85,6 @@ static void an_owner_without_memory_lets_go_in_time(void **state)
     uint64_t fence;
     int64_t deadline_ms;
 
-    (void)state;
     open_client(&held, "memory:?ttl=200ms&transition=200ms&jitter=0ms..1ms");
     lead(&held);
     fence = simba_contender_fence(held.contender);
@@ -116,7 +113,6 @@ static void a_renewal_without_memory_comes_later(void **state)
     struct held held;
     uint64_t fence;
 
-    (void)state;
     open_client(&held, "memory:?ttl=100ms&transition=20s");
     lead(&held);
     fence = simba_contender_fence(held.contender);
@@ -135,7 +131,6 @@ static void the_holder_of_a_locker_hears_of_the_loss_without_memory(void **state
     struct simba_error error = {0};
     struct held held;
 
-    (void)state;
     open_client(&held, "memory:?ttl=100ms&transition=100ms&stop-timeout=100ms");
     options.mutex = "m";
     options.on_lost = on_lost;
@@ -156,7 +151,6 @@ static void an_owner_without_memory_can_be_closed(void **state)
 {
     struct held held;
 
-    (void)state;
     open_client(&held, "memory:?ttl=20s&transition=2s&stop-timeout=50ms");
     lead(&held);
     shortage_begin(&allocations, 1, true);

@@ -139,7 +139,6 @@ static int warm_up(void **state)
 {
     simba_client *client = NULL;
 
-    (void)state;
     if (simba_client_open("memory:warm-up", NULL, &client, NULL) != SIMBA_OK)
         return -1;
     return simba_client_close(client, NULL);

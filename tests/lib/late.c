@@ -10,7 +10,6 @@ static void on_acquired(void *user, const struct simba_state *state)
 {
     struct late *late = user;
 
-    (void)state;
     atomic_fetch_add(&late->acquired, 1);
 }
 

@@ -40,7 +40,6 @@ static void a_thread_counts_until_it_is_joined(void **state)
     struct guest guest;
     int alone;
 
-    (void)state;
     guest_begin(&guest); /* a sanitizer adds a thread of its own with the first one */
     guest_end(&guest);
     alone = test_thread_count();
@@ -57,7 +56,6 @@ static void a_descriptor_counts_until_it_is_closed(void **state)
     int before = test_descriptor_count();
     int fd = dup(STDIN_FILENO);
 
-    (void)state;
     assert_int_equal(test_descriptor_count(), before + 1);
     close(fd);
     assert_int_equal(test_descriptor_count(), before);

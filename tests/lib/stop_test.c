@@ -48,7 +48,6 @@ static void a_child_is_stopped_where_it_holds_no_lock(void **state)
 {
     pid_t child = fork();
 
-    (void)state;
     if (child == 0)
         lock_again_and_again();
     for (int i = 0; i < ROUNDS; i++) {
@@ -67,7 +66,6 @@ static void who_holds_a_lock_for_good_is_not_waited_for_without_end(void **state
 {
     pid_t child = fork();
 
-    (void)state;
     if (child == 0) {
         struct flock on = whole(F_WRLCK);
 

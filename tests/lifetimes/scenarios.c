@@ -429,7 +429,6 @@ static void fork_once(struct thing *t)
 
 static void fork_inside(void *user, const struct simba_state *state)
 {
-    (void)state;
     fork_once(user);
 }
 

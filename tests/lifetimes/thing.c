@@ -146,7 +146,6 @@ static void on_released(void *user, const struct simba_state *state)
 {
     struct thing *t = user;
 
-    (void)state;
     enter(t, "on_released");
     if (!atomic_exchange(&t->told, false) && !atomic_load(&t->unsure))
         broken("on_released of '%s' comes without on_acquired", t->mutex);

@@ -163,14 +163,14 @@ static void keys_of_another_type_are_told(void **state)
     (void)state;
     server_do(&server, "LPUSH simba:{owner} x");
     call = acquire("owner");
-    assert_fails(&call, SIMBA_ESTORE, "something else");
+    assert_fails(&call, SIMBA_ESTORE, "holds other data");
     server_do(&server, "SET simba:{queue}:contender x");
     call = acquire("queue");
-    assert_fails(&call, SIMBA_ESTORE, "something else");
+    assert_fails(&call, SIMBA_ESTORE, "holds other data");
     assert_int_equal(server_number(&server, "EXISTS simba:{queue}"), 0); /* nothing was granted */
     server_do(&server, "LPUSH simba:{fence}:fence x");
     call = acquire("fence");
-    assert_fails(&call, SIMBA_ESTORE, "something else");
+    assert_fails(&call, SIMBA_ESTORE, "holds other data");
     assert_int_equal(server_number(&server, "EXISTS simba:{fence}"), 0);
 }
 

@@ -30,7 +30,6 @@ static void on_notify(void *user, const struct simba_state *state)
 {
     struct busy *busy = user;
 
-    (void)state;
     atomic_store(&busy->runs, true);
     test_wait(is_open, user);
 }
@@ -103,7 +102,6 @@ static void a_waiter_is_woken_while_its_on_notify_runs(void **state)
     struct party first;
     struct busy busy;
 
-    (void)state;
     own(&first, "first");
     wait_busily(&busy, "busy", 1);
     party_leave(&first);
@@ -134,7 +132,6 @@ static void a_waiter_that_stops_while_its_on_notify_runs_holds_nobody_up(void **
     struct busy busy;
     pthread_t thread;
 
-    (void)state;
     own(&first, "first");
     wait_busily(&busy, "busy", 1);
     assert_int_equal(pthread_create(&thread, NULL, leave, &busy), 0);
@@ -150,7 +147,6 @@ static void a_waiter_that_stops_while_its_on_notify_runs_holds_nobody_up(void **
 
 static int begin(void **state)
 {
-    (void)state;
     server_do(&server, "FLUSHALL");
     return 0;
 }

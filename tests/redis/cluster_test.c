@@ -42,7 +42,6 @@ static int start(void **state)
 {
     static const char *const ranges[NODES] = {"0 5460", "5461 10922", "10923 16383"};
 
-    (void)state;
     for (size_t i = 0; i < NODES; i++) {
         char command[64];
 
@@ -59,7 +58,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < NODES; i++)
         server_stop(&nodes[i]);
     return 0;
@@ -98,7 +96,6 @@ static void each_mutex_is_on_its_slots_node(void **state)
     struct call call;
     char mutex[16];
 
-    (void)state;
     assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
     for (int i = 0; i < 30; i++) {
         snprintf(mutex, sizeof mutex, "mutex-%d", i);
@@ -137,7 +134,6 @@ static void nodes_that_announce_names_are_used_at_once(void **state)
 {
     static const enum simba_op ops[] = {SIMBA_OP_LIST, SIMBA_OP_ACQUIRE};
 
-    (void)state;
     set_names("localhost", "hostname");
     assert_true(test_wait(announces_names, &nodes[0]));
     assert_true(test_wait(announces_names, &nodes[1]));
@@ -175,7 +171,6 @@ static void the_list_of_many_mutexes_on_all_nodes_comes_to_an_end(void **state)
     struct host host;
     struct call list;
 
-    (void)state;
     assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
     for (size_t i = 0; i < MANY; i++) {
         name_by_node(i, names[i]);
@@ -220,7 +215,6 @@ static void a_waiter_listens_where_the_release_publishes(void **state)
 {
     static const char *const mutexes[] = {"mutex-0", "mutex-1", "mutex-2", "mutex-3", "mutex-4"};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(mutexes); i++) {
         struct party owner;
         struct party waiter;
@@ -273,7 +267,6 @@ static void a_slot_on_the_move_is_asked_for_where_its_keys_are(void **state)
     struct call call;
     struct call queue;
 
-    (void)state;
     assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
     host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0); /* all three keys are there */
@@ -304,7 +297,6 @@ static void a_held_mutex_and_its_waiter_move_along_with_their_slot(void **state)
     struct party owner;
     struct party waiter;
 
-    (void)state;
     party_join(&owner, cluster_url("ttl=300ms&transition=4s"), "m", "a");
     party_await_acquired(&owner, 1);
     party_join(&waiter, cluster_url("ttl=300ms&transition=4s"), "m", "b");
@@ -372,7 +364,6 @@ static void a_lease_is_kept_when_a_replica_takes_over(void **state)
     struct party owner;
     struct party waiter;
 
-    (void)state;
     server_do(&nodes[of], "CONFIG SET repl-diskless-sync-delay 0");
     start_replica(&replica, of);
     party_join(&owner, cluster_url("ttl=300ms&transition=4s"), "m", "a");
@@ -417,7 +408,6 @@ static void the_rights_for_a_cluster_are_enough_and_needed(void **state)
     size_t from = node_of("m");
     size_t to = (from + 1) % NODES;
 
-    (void)state;
     assert_int_equal(try_with("+cluster|slots +asking", "m"), SIMBA_OK);
     assert_int_equal(try_with("+asking", "m"), SIMBA_EDENIED);
     server_do(&nodes[from], "ZADD simba:{m}:contender 1 x"); /* all three keys are there */
@@ -460,7 +450,6 @@ static void a_dead_node_takes_only_its_own_mutexes_with_it(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, cluster_url("connect-timeout=1s")), SIMBA_OK);
     for (size_t i = 0; i < NODES; i++)
         assert_works(&host, mutex_on(i));
@@ -487,7 +476,6 @@ static void an_outage_of_all_nodes_is_neither_shouted_nor_hammered(void **state)
     struct party party;
     int64_t end_ms;
 
-    (void)state;
     journal_init(&journal);
     options = journal_options(&journal);
     party_join_with(&party, &options,

@@ -18,7 +18,6 @@ static struct server server;
 
 static int start(void **state)
 {
-    (void)state;
     memset(&server, 0, sizeof server);
     server_start(&server, NULL);
     return 0;
@@ -26,7 +25,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     server_stop(&server);
     return 0;
 }
@@ -47,7 +45,6 @@ static void a_password_is_never_told_even_when_the_server_quotes_it(void **state
     struct host host;
     char url[128];
 
-    (void)state;
     server_stop(&server);
     server_start(&server, "--rename-command", "AUTH", "", NULL);
     snprintf(url, sizeof url, "redis://somebody:opensesame@127.0.0.1:%d", server.port);
@@ -93,7 +90,6 @@ static void an_address_that_fails_gives_way_to_the_next(void **state)
     struct tarpit tarpit;
     struct simba_error error = {0};
 
-    (void)state;
     tarpit_open(&tarpit);
     add_address(&endpoint, "255.255.255.255", server.port); /* refused by the kernel at once */
     add_address(&endpoint, "127.0.0.1", test_free_port());
@@ -114,7 +110,6 @@ static void an_address_that_connects_and_never_answers_gives_way_to_the_next(voi
     struct simba_error error = {0};
     struct server silent = {0};
 
-    (void)state;
     server_start(&silent, NULL);
     server_pause(&silent);
     add_address(&endpoint, "127.0.0.1", silent.port);
@@ -137,7 +132,6 @@ static void an_address_that_connects_and_hangs_up_gives_way_to_the_next(void **s
     int64_t begin_ms = test_now_ms();
     struct fake fake;
 
-    (void)state;
     fake_start(&fake, NULL);
     add_address(&endpoint, "127.0.0.1", fake.port);
     add_address(&endpoint, "127.0.0.1", fake.port);
@@ -157,7 +151,6 @@ static void the_step_that_took_too_long_is_told(void **state)
 {
     struct tarpit tarpit;
 
-    (void)state;
     tarpit_open(&tarpit);
     host_expect_failure(local("redis", tarpit.port, "?connect-timeout=200ms"), SIMBA_EUNAVAILABLE,
                         "not be connected to");
@@ -176,7 +169,6 @@ static void a_handshake_that_dribbles_on_ends_at_its_time(void **state)
     int64_t begin_ms = test_now_ms();
     struct fake fake;
 
-    (void)state;
     fake_start_dribbling(&fake, "\x16\x03\x03\x3f\xff");
     host_expect_failure(local("rediss", fake.port, "?connect-timeout=300ms"), SIMBA_EUNAVAILABLE,
                         "TLS");
@@ -186,7 +178,6 @@ static void a_handshake_that_dribbles_on_ends_at_its_time(void **state)
 
 static void a_plain_server_is_neither_a_sentinel_nor_a_cluster(void **state)
 {
-    (void)state;
     host_expect_failure(local("redis+sentinel", server.port, "/main"), SIMBA_ECONFIG,
                         "use redis://");
     host_expect_failure(local("redis+cluster", server.port, ""), SIMBA_ECONFIG, "use redis://");
@@ -197,7 +188,6 @@ static void a_sentinel_that_wants_a_password_is_named(void **state)
 {
     char url[256];
 
-    (void)state;
     server_do(&server, "CONFIG SET requirepass word");
     snprintf(url, sizeof url, "redis+sentinel://:word@127.0.0.1:%d/main", server.port);
     host_expect_failure(
@@ -213,7 +203,6 @@ static void a_server_that_announces_too_much_is_left(void **state)
     static const char *const texts[] = {"*1000000000\r\n", "*60000\r\n*60000\r\n*2000000\r\n",
                                         "HTTP/1.1 400 Bad Request\r\n\r\n"};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(texts); i++) {
         struct fake fake;
 
@@ -245,7 +234,6 @@ static void a_master_that_became_a_replica_is_left(void **state)
     struct proxy proxy;
     struct host host;
 
-    (void)state;
     server_start(&promoted, NULL);
     proxy_start(&proxy, server.port);
     assert_int_equal(host_open(&host, local("redis", proxy.port, "")), SIMBA_OK);
@@ -275,7 +263,6 @@ static void a_server_that_evicts_leases_is_warned_of(void **state)
     static struct journal journal;
     simba_client *client;
 
-    (void)state;
     journal_init(&journal);
     server_do(&server, "CONFIG SET maxmemory-policy volatile-lru");
     open_with(&journal, local("redis", server.port, ""), &client); /* no limit, so no eviction */
@@ -295,7 +282,6 @@ static void an_outage_is_warned_of_once_and_its_end_told(void **state)
     struct simba_client_options options;
     struct party waiter;
 
-    (void)state;
     journal_init(&journal);
     options = journal_options(&journal);
     server_do(&server, "SET simba:{m} jvm PX 60000");

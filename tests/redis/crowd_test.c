@@ -21,7 +21,6 @@ static char (*names)[16];
 
 static int begin(void **state)
 {
-    (void)state;
     memset(&server, 0, sizeof server);
     server_start(&server, NULL);
     proxy_start(&proxy, server.port);
@@ -33,7 +32,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     free(names);
     proxy_stop(&proxy);
     server_stop(&server);
@@ -93,7 +91,6 @@ static void renewals_pass_acquires_that_came_before_them(void **state)
     char owned[OWNERS][16];
     size_t done;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
     for (size_t i = 0; i < OWNERS; i++) {
         snprintf(owned[i], sizeof owned[i], "owned-%zu", i);
@@ -135,7 +132,6 @@ static void renewals_pass_releases_that_came_before_them(void **state)
     struct call *releases;
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
     guards = own(&host, LEAVING + OWNERS);
     releases = guards + OWNERS;
@@ -166,7 +162,6 @@ static void what_had_no_turn_is_known_not_to_be_done(void **state)
     struct call *calls = crowd(SIMBA_OP_ACQUIRE, 3 * UNDER_WAY, 300);
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
     assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
     server_pause(&server);
@@ -191,7 +186,6 @@ static void a_turn_that_does_not_come_in_time_is_told(void **state)
     struct call *calls = crowd(SIMBA_OP_ACQUIRE, 3 * UNDER_WAY, 700);
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("?client-name=patient")), SIMBA_OK);
     assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
     slow_down(1000, 50);
@@ -215,7 +209,6 @@ static void a_server_that_is_slow_keeps_its_connection(void **state)
     struct call *calls = crowd(SIMBA_OP_ACQUIRE, 200, 0);
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
     assert_int_equal(host_do(&host, SIMBA_OP_ACQUIRE, "warm-up", "a", 0).code, SIMBA_OK);
     server_do(&server, "CONFIG RESETSTAT");
@@ -258,7 +251,6 @@ static void a_renewal_keeps_its_turn_for_a_part_of_the_transition_only(void **st
     struct call *guards;
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
     guards = renew_slowly(&host, 6000, 2000);
     assert_in_range(test_now_ms() - begun_ms, 3000, 5500);
@@ -272,7 +264,6 @@ static void a_time_limit_beyond_the_transition_holds(void **state)
     struct call *guards;
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, proxy_url("")), SIMBA_OK);
     guards = renew_slowly(&host, 1500, 30000);
     assert_int_equal(count_code(guards, OWNERS, SIMBA_OK), OWNERS);
@@ -351,7 +342,6 @@ static void no_lease_is_lost_to_a_crowd_of_newcomers(void **state)
     simba_client *client;
     uint64_t renewals;
 
-    (void)state;
     assert_int_equal(simba_client_open(proxy_url("?transition=3s"), NULL, &client, NULL), SIMBA_OK);
     lead(client, "owned", OWNERS, 1000, contenders);
     await_owned(client, OWNERS);
@@ -376,7 +366,6 @@ static void no_lease_is_lost_to_a_server_that_has_become_slow(void **state)
     simba_contender **contenders = calloc(TERMS, sizeof(simba_contender *));
     simba_client *client;
 
-    (void)state;
     assert_int_equal(simba_client_open(proxy_url("?transition=9s"), NULL, &client, NULL), SIMBA_OK);
     lead(client, "term", TERMS, 3000, contenders);
     await_renewals(client, TERMS); /* by then the server knows the script */

@@ -24,7 +24,6 @@ static bool is_whole(void *user)
 
 static int start(void **state)
 {
-    (void)state;
     memset(&server, 0, sizeof server);
     snprintf(bus, sizeof bus, "%d", test_free_port());
     server_start(&server, "--cluster-enabled", "yes", "--cluster-port", bus, NULL);
@@ -35,7 +34,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     server_stop(&server);
     return 0;
 }
@@ -128,7 +126,6 @@ static void a_look_for_the_server_leaks_no_descriptor(void **state)
     char url[128];
     int before;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &normal), 0);
     snprintf(url, sizeof url,
              "redis+cluster://127.0.0.1:%d?ttl=20ms&transition=1s&connect-timeout=100ms",

@@ -17,7 +17,6 @@ static struct server server;
 
 static int start(void **state)
 {
-    (void)state;
     memset(&server, 0, sizeof server);
     server_start(&server, NULL);
     return 0;
@@ -25,7 +24,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     server_stop(&server);
     return 0;
 }
@@ -73,7 +71,6 @@ static void scripts_that_the_server_forgot_are_sent_again(void **state)
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&party, 1);
     server_do(&server, "SCRIPT FLUSH");
@@ -87,7 +84,6 @@ static void an_owner_whose_data_is_flushed_reports_a_loss_and_contends_again(voi
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&party, 1);
     server_do(&server, "FLUSHALL");
@@ -99,7 +95,6 @@ static void an_owner_whose_key_is_deleted_reports_a_loss_and_contends_again(void
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&party, 1);
     server_do(&server, "DEL simba:{m}");
@@ -112,7 +107,6 @@ static void an_owner_whose_key_is_overwritten_loses_to_the_one_in_it(void **stat
     struct simba_state owners;
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&party, 1);
     server_do(&server, "SET simba:{m} thief PX 3000");
@@ -130,7 +124,6 @@ static void an_owner_whose_command_connection_is_killed_keeps_its_lease(void **s
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&party, 1);
     assert_true(server_number(&server, "CLIENT KILL TYPE normal SKIPME yes") > 0);
@@ -165,7 +158,6 @@ static void a_waiter_whose_subscriptions_are_killed_is_subscribed_again(void **s
     struct party owner;
     struct party waiter;
 
-    (void)state;
     party_join(&owner, server_url(&server, LONG_LEASE), "m", "a");
     party_await_acquired(&owner, 1);
     party_join(&waiter, server_url(&server, LONG_LEASE), "m", "b");
@@ -185,7 +177,6 @@ static void a_release_that_was_not_heard_is_found_after_the_reconnection(void **
     struct party waiter;
     char url[128];
 
-    (void)state;
     proxy_start(&proxy, server.port);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d%s", proxy.port, LONG_LEASE);
     server_do(&server, "SET simba:{m} jvm PX 60000");
@@ -213,7 +204,6 @@ static void a_grant_whose_reply_was_lost_does_not_lock_its_contender_out(void **
     char url[128];
     int64_t begin_ms;
 
-    (void)state;
     proxy_start(&proxy, server.port);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d%s&command-timeout=1s", proxy.port, LONG_LEASE);
     party_join(&party, url, "warm-up", "a"); /* the connection is up */
@@ -248,7 +238,6 @@ static void a_pause_shorter_than_the_transition_is_survived(void **state)
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, "?ttl=500ms&transition=4s"), "m", "a");
     party_await_acquired(&party, 1);
     server_pause(&server);
@@ -263,7 +252,6 @@ static void an_owner_lets_go_by_its_own_clock_when_the_server_is_paused_past_the
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&party, 1);
     server_pause(&server);
@@ -278,7 +266,6 @@ static void a_restart_with_data_is_survived(void **state)
 {
     struct party party;
 
-    (void)state;
     server_stop(&server);
     server_start(&server, "--appendonly", "yes", "--appendfsync", "always", NULL);
     party_join(&party, server_url(&server, "?ttl=500ms&transition=8s"), "m", "a");
@@ -294,7 +281,6 @@ static void a_restart_without_data_is_a_loss_and_a_new_term(void **state)
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, "?ttl=500ms&transition=8s&jitter=0ms..50ms"), "m", "a");
     party_await_acquired(&party, 1);
     server_kill(&server, SIGKILL);
@@ -313,7 +299,6 @@ static void a_release_passes_over_a_thousand_dead_waiters(void **state)
     struct party waiter;
     int64_t begin_ms;
 
-    (void)state;
     party_join(&owner, server_url(&server, LONG_LEASE), "m", "a");
     party_await_acquired(&owner, 1);
     for (int i = 0; i < DEAD; i++)
@@ -341,7 +326,6 @@ static void a_release_wakes_one_live_waiter(void **state)
     struct party waiters[3];
     unsigned long long calls;
 
-    (void)state;
     party_join(&owner, server_url(&server, LONG_LEASE), "m", "a");
     party_await_acquired(&owner, 1);
     for (size_t i = 0; i < 3; i++) {
@@ -391,7 +375,6 @@ static void after_a_crash_the_first_of_the_queue_owns_when_the_lease_ends(void *
     int64_t end_ms;
     int64_t after_ms;
 
-    (void)state;
     end_ms = bury_owner();
     for (int i = 0; i < 3; i++) {
         party_join(&waiters[i], server_url(&server, TURNS), "m", ids[i]);
@@ -409,7 +392,6 @@ static void a_waiter_behind_two_dead_ones_comes_in_its_own_turn(void **state)
     struct party waiter;
     int64_t end_ms;
 
-    (void)state;
     end_ms = bury_owner();
     server_do(&server, "ZADD simba:{m}:contender 1 dead-1 2 dead-2");
     party_join(&waiter, server_url(&server, TURNS), "m", "b");
@@ -426,7 +408,6 @@ static void foreign_and_malformed_messages_do_no_harm(void **state)
     struct party owner;
     struct party waiter;
 
-    (void)state;
     party_join(&owner, server_url(&server, LEASE), "m", "a");
     party_await_acquired(&owner, 1);
     party_join(&waiter, server_url(&server, LEASE), "m", "b");
@@ -456,7 +437,6 @@ static void a_client_has_two_connections_and_leaves_none(void **state)
     struct party owner;
     struct party waiter;
 
-    (void)state;
     party_join(&owner, server_url(&server, LONG_LEASE "&client-name=first"), "m", "a");
     party_await_acquired(&owner, 1);
     party_join(&waiter, server_url(&server, LONG_LEASE "&client-name=second"), "m", "b");

@@ -9,14 +9,12 @@ static struct server server;
 
 static int start(void **state)
 {
-    (void)state;
     server_start(&server, NULL);
     return 0;
 }
 
 static int stop(void **state)
 {
-    (void)state;
     server_stop(&server);
     return 0;
 }
@@ -65,7 +63,6 @@ static bool has_read(void *user)
 
 static void a_waiter_is_told_who_owns(void **state)
 {
-    (void)state;
     follow_assert_told(server_url(&server, ""), NULL, FOLLOW_SOON_MS);
 }
 
@@ -78,7 +75,6 @@ static void a_message_is_only_a_reason_to_look(void **state)
     long long one = 1;
     long long reads;
 
-    (void)state;
     server_do(&server, "SET simba:{" FOLLOW_MUTEX "} other PX 60000");
     follow_create(&waiter, server_url(&server, ""), NULL, "waiter", true);
     assert_int_equal(simba_contender_start(waiter.contender, NULL), SIMBA_OK);
@@ -105,7 +101,6 @@ static void a_follower_does_not_try(void **state)
     long long waiting = (long long)count - 1;
     long long tries = calls("zadd") + 2 * waiting; /* each tries again when it is heard */
 
-    (void)state;
     for (size_t i = 0; i < count; i++) {
         char id[8];
 
@@ -136,7 +131,6 @@ static void a_contender_that_does_not_ask_costs_nothing(void **state)
     long long two = 2;
     long long tries = calls("zadd") + 2 * two; /* each tries again when it is heard */
 
-    (void)state;
     follow_create(&owner, server_url(&server, ""), NULL, "owner", false);
     follow_create(&heir, server_url(&server, ""), NULL, "heir", false);
     follow_create(&waiter, server_url(&server, ""), NULL, "waiter", false);
@@ -164,7 +158,6 @@ static void a_winner_listens_to_nothing(void **state)
     long long one = 1;
     long long none = 0;
 
-    (void)state;
     follow_create(&winner, server_url(&server, ""), NULL, "winner", true);
     follow_create(&waiter, server_url(&server, ""), NULL, "waiter", true);
     follow_start(&winner, NULL);
@@ -192,7 +185,6 @@ struct crowd {
 static void ignore(void *user, const struct simba_state *state)
 {
     (void)user;
-    (void)state;
 }
 
 static bool all_are_told(void *user)
@@ -263,7 +255,6 @@ static void followers_of_a_client_share_a_look(void **state)
     struct crowd crowd;
     long long reads;
 
-    (void)state;
     crowd_start(&crowd);
     own_as(&crowd, "second");
     assert_true(test_wait_within(FOLLOW_SOON_MS, all_are_told, &crowd));
@@ -286,7 +277,6 @@ static void forged_messages_cause_few_looks(void **state)
     long long reads;
     int64_t elapsed_ms;
 
-    (void)state;
     crowd_start(&crowd);
     reads = calls("zcard");
     elapsed_ms = -test_now_ms();

@@ -11,7 +11,6 @@ static struct sb_redis_credentials credentials;
 
 static int begin(void **state)
 {
-    (void)state;
     memset(&options, 0, sizeof options);
     options.mode = SB_REDIS_SENTINEL;
     options.place_count = 1;
@@ -48,7 +47,6 @@ static void allow(const char *list)
 
 static void a_host_of_the_url_is_used_on_any_port(void **state)
 {
-    (void)state;
     assert_int_equal(find("192.0.2.1"), SIMBA_OK);
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG);
     options.mode = SB_REDIS_CLUSTER;
@@ -63,7 +61,6 @@ static void only_the_list_decides_about_masters(void **state)
     struct sb_redis_endpoint endpoint;
     struct simba_error error;
 
-    (void)state;
     allow("198.51.100.1");
     assert_int_equal(find("198.51.100.1"), SIMBA_OK);
     assert_int_equal(find("192.0.2.1"), SIMBA_ECONFIG);
@@ -74,7 +71,6 @@ static void only_the_list_decides_about_masters(void **state)
 
 static void an_address_that_a_name_of_the_url_leads_to_is_used(void **state)
 {
-    (void)state;
     options.places[0] = (struct sb_redis_place){"localhost", 26379};
     assert_int_equal(find("127.0.0.1"), SIMBA_OK);
     assert_int_equal(find("127.0.0.2"), SIMBA_ECONFIG);
@@ -84,7 +80,6 @@ static void an_address_that_a_name_of_the_url_leads_to_is_used(void **state)
 
 static void without_a_password_any_host_is_used(void **state)
 {
-    (void)state;
     credentials.password.text = NULL;
     assert_int_equal(find("192.0.2.2"), SIMBA_OK);
     allow("192.0.2.3");
@@ -93,7 +88,6 @@ static void without_a_password_any_host_is_used(void **state)
 
 static void addresses_are_compared_bit_by_bit(void **state)
 {
-    (void)state;
     allow("192.0.2.16/28,198.51.100.7,2001:db8::/33");
     assert_int_equal(find("192.0.2.16"), SIMBA_OK);
     assert_int_equal(find("192.0.2.31"), SIMBA_OK);
@@ -113,7 +107,6 @@ static void addresses_are_compared_bit_by_bit(void **state)
 
 static void names_are_compared_whole_or_by_their_end(void **state)
 {
-    (void)state;
     allow("LocalHost");
     assert_int_equal(find("localhost"), SIMBA_OK);
     assert_int_equal(find("127.0.0.1"), SIMBA_ECONFIG); /* a name is a name */
@@ -127,7 +120,6 @@ static void tls_counts_only_where_the_user_says_whom_to_trust(void **state)
 {
     static char text[] = "x";
 
-    (void)state;
     options.tls = true;
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG);
     options.tls_verify = true;
@@ -150,7 +142,6 @@ static void nothing_is_looked_up_on_the_loop(void **state)
     struct sb_redis_place address = {"192.0.2.2", 6379};
     struct sb_redis_place name = {"localhost", 6379};
 
-    (void)state;
     assert_false(sb_redis_endpoint_find_blocks(&options, &credentials, &address));
     assert_true(sb_redis_endpoint_find_blocks(&options, &credentials, &name));
     options.places[0] = name;

@@ -126,7 +126,6 @@ static void cut_first_master_off(void)
 
 static int start(void **state)
 {
-    (void)state;
     start_cluster();
     cut_first_master_off();
     return 0;
@@ -134,7 +133,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < NODES; i++)
         server_stop(&nodes[i]);
     return 0;
@@ -165,7 +163,6 @@ static void a_client_that_asks_the_isolated_master_first_finds_the_new_one(void 
     struct host host;
     char url[256];
 
-    (void)state;
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d", nodes[0].port,
              nodes[1].port);
     assert_int_equal(host_open(&host, url), SIMBA_OK);
@@ -181,7 +178,6 @@ static void a_client_that_has_the_new_map_does_not_go_back_to_the_old_one(void *
     struct host host;
     char url[256];
 
-    (void)state;
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?connect-timeout=1s",
              nodes[0].port, nodes[1].port);
     assert_int_equal(host_open(&host, url), SIMBA_OK);
@@ -207,7 +203,6 @@ static void seeds_that_do_not_answer_share_one_connect_timeout(void **state)
     char url[256];
     int64_t begin_ms;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         tarpit_open(&pits[i]);
     snprintf(url, sizeof url,

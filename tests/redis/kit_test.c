@@ -14,7 +14,6 @@ static int start(void **state)
 {
     static char socket[64];
 
-    (void)state;
     snprintf(socket, sizeof socket, "/tmp/simba-redis-%d.sock", (int)getpid());
     server_start(&server, "--unixsocket", socket, NULL);
     return 0;
@@ -22,7 +21,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     server_stop(&server);
     return 0;
 }
@@ -31,7 +29,6 @@ static void redis_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     kit_assert_passes(&options, server_url(&server, ""), CASES);
 }
 
@@ -40,7 +37,6 @@ static void redis_passes_the_kit_over_a_unix_socket(void **state)
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
     char url[128];
 
-    (void)state;
     snprintf(url, sizeof url, "redis+unix:/tmp/simba-redis-%d.sock?db=3", (int)getpid());
     options.contend_ms = 1000;
     kit_assert_passes(&options, url, CASES);
@@ -50,7 +46,6 @@ static void redis_passes_the_kit_in_three_processes(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     options.processes = 3;
     kit_assert_passes(&options, server_url(&server, ""), CASES + 1);
 }

@@ -18,7 +18,6 @@ static void a_server_that_starts_later_is_used(void **state)
     struct server server = {0};
     struct late late;
 
-    (void)state;
     server_start(&server, NULL);
     server_kill(&server, SIGKILL);
     late_begin(&late, server_url(&server, TIMES), SIMBA_GROUP_UNAVAILABLE);
@@ -32,7 +31,6 @@ static void a_server_that_wants_another_password_is_used_when_it_does_not(void *
     struct server server = {.password = "pigeon"};
     struct late late;
 
-    (void)state;
     server_start(&server, "--requirepass", "pigeon", NULL);
     late_begin(&late, server_url(&server, TIMES "&password=sparrow"), SIMBA_GROUP_DENIED);
     server_do(&server, "CONFIG SET requirepass sparrow");
@@ -47,7 +45,6 @@ static void a_relative_socket_is_used_from_another_folder(void **state)
     struct server server = {0};
     struct late late;
 
-    (void)state;
     server_start(&server, "--unixsocket", "socket", NULL);
     server_kill(&server, SIGKILL);
     assert_int_equal(chdir(server.folder), 0);
@@ -64,7 +61,6 @@ static void a_relative_socket_is_found_again_from_another_folder(void **state)
     simba_client *client;
     simba_locker *locker;
 
-    (void)state;
     server_start(&server, "--unixsocket", "socket", NULL);
     assert_int_equal(chdir(server.folder), 0);
     assert_int_equal(simba_client_open("redis+unix:socket" TIMES, NULL, &client, NULL), SIMBA_OK);
@@ -85,7 +81,6 @@ static void sentinels_that_start_later_are_used(void **state)
     struct late late;
     char url[256];
 
-    (void)state;
     server_start(&master, NULL);
     server_start_sentinel(&sentinel, master.port);
     server_kill(&sentinel, SIGKILL);
@@ -106,7 +101,6 @@ static void a_server_that_hangs_holds_nobody_up(void **state)
     int64_t begin;
     char url[256];
 
-    (void)state;
     tarpit_open(&tarpit);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d" TIMES "&connect-timeout=1s", tarpit.port);
     late_begin(&late, url, SIMBA_GROUP_UNAVAILABLE);
@@ -123,7 +117,6 @@ static void a_server_that_does_not_answer_holds_up_no_close(void **state)
 {
     struct server server = {0};
 
-    (void)state;
     server_start(&server, NULL);
     hang_check_close(server.port, "redis://127.0.0.1:%d" TIMES "&" HANG_CONNECT);
     server_stop(&server);
@@ -133,7 +126,6 @@ static void a_server_that_hangs_once_it_was_opened_delays_nobody(void **state)
 {
     struct server server = {0};
 
-    (void)state;
     server_start(&server, NULL);
     hang_check_opened_once(server.port, "redis://127.0.0.1:%d" TIMES "&" HANG_CONNECT);
     server_stop(&server);

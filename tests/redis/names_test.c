@@ -13,14 +13,12 @@ static struct host host;
 
 static int begin(void **state)
 {
-    (void)state;
     server_do(&server, "FLUSHALL");
     return host_open(&host, server_url(&server, "")) == SIMBA_OK ? 0 : -1;
 }
 
 static int end(void **state)
 {
-    (void)state;
     return host_close(&host) ? 0 : -1;
 }
 
@@ -47,7 +45,6 @@ static void every_valid_name_is_a_mutex_of_its_own(void **state)
 {
     struct call calls[VALID];
 
-    (void)state;
     for (size_t i = 0; i < VALID; i++) {
         calls[i] = host_do(&host, SIMBA_OP_ACQUIRE, hostile[i], hostile[i], 0);
         assert_int_equal(calls[i].code, SIMBA_OK);
@@ -70,7 +67,6 @@ static void every_valid_name_is_a_mutex_of_its_own(void **state)
 
 static void the_longest_name_is_a_mutex(void **state)
 {
-    (void)state;
     host_check_longest_name(&host);
 }
 
@@ -90,7 +86,6 @@ static void channels_that_are_one_are_shared(void **state)
     size_t one = 1;
     size_t none = 0;
 
-    (void)state;
     server_do(&server, "SET simba:{a} jvm PX 60000");
     server_do(&server, "SET simba:{a}:b} jvm PX 60000");
     host.ops->listen(host.backend, "a", "b}:c", true);
@@ -121,7 +116,6 @@ static void no_foreign_record_looks_like_ours(void **state)
     char longest[SIMBA_ID_MAX + 1];
     char longer[SIMBA_ID_MAX + 10];
 
-    (void)state;
     assert_string_not_equal(acquire_against("me\0x", 4, "me").owner, "me");
     assert_string_not_equal(acquire_against("me\0", 3, "me").owner, "me");
     assert_string_not_equal(acquire_against("", 0, "?").owner, "?");
@@ -138,7 +132,6 @@ static void a_key_without_an_expiry_is_looked_at_again_after_a_lease(void **stat
 {
     struct call call;
 
-    (void)state;
     server_do(&server, "SET simba:{m} eternal");
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
     assert_string_equal(call.owner, "eternal");
@@ -169,7 +162,6 @@ static void keys_tell_their_mutex_by_their_end(void **state)
     char name[SIMBA_MUTEX_MAX + 2] = ""; /* one byte too long */
     char key[sizeof name + 16];
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         bool is = sb_redis_key_mutex(rows[i].key, strlen(rows[i].key), mutex);
 
@@ -212,7 +204,6 @@ static void numbered_ids_spread_over_a_table(void **state)
     static const char *const mutexes[] = {"m", "mutex", "a-mutex-with-a-longer-name"};
     static const char prefix[] = "worker-of-a-long-name-";
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(mutexes); i++) {
         for (size_t length = 1; length < sizeof prefix; length++) {
             char beginning[sizeof prefix] = "";
@@ -230,7 +221,6 @@ static void slots_are_those_of_the_server(void **state)
         unsigned slot;
     } rows[] = {{"foo", 12182}, {"bar", 5061}, {"123456789", 12739}, {"foo}:x", 12182}};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++)
         assert_int_equal(sb_redis_slot_of(rows[i].mutex), rows[i].slot);
 }

@@ -126,7 +126,7 @@ static void urls_that_make_no_sense_are_refused_with_the_reason(void **state)
         {"redis+unix://h/x", "has no host"},
         {"redis+sentinel://h", "names no master"},
         {"redis+cluster://h/1", "database 0 only"},
-        {"rediss://h?tls-key=x", "need each other"},
+        {"rediss://h?tls-key=x", "must be given together"},
     };
     struct sb_redis_options o;
     struct simba_error error;

@@ -15,7 +15,6 @@ static void on_released(void *user, const struct simba_state *state)
 {
     struct party *party = user;
 
-    (void)state;
     atomic_fetch_add(&party->released, 1);
 }
 

@@ -252,7 +252,7 @@ static void a_server_that_takes_no_writes_is_69_at_once(void **state)
     wait_until(strstr(file_read(leader.err), "cannot acquire") != NULL);
     kill(leader.pid, SIGTERM);
     process_wait(&leader);
-    assert_null(strstr(file_read(leader.err), "was not given back"));
+    assert_null(strstr(file_read(leader.err), "was not released"));
     server_do(&server, "REPLICAOF NO ONE");
     server_do(&server, "CONFIG SET min-replicas-to-write 1");
     assert_int_equal(simba_run("lock", "m", "--", "touch", "ran", NULL), 69);

@@ -19,7 +19,6 @@ static redisContext *ear; /* makes waiters look alive */
 
 static int begin(void **state)
 {
-    (void)state;
     server_do(&server, "FLUSHALL");
     ear = redisConnect("127.0.0.1", server.port);
     return ear->err == 0 && host_open(&host, server_url(&server, "")) == SIMBA_OK ? 0 : -1;
@@ -27,7 +26,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     redisFree(ear);
     return host_close(&host) ? 0 : -1;
 }
@@ -125,7 +123,6 @@ static void release_to_b(int64_t reserve_ms)
 
 static void a_release_is_for_the_first_in_line_and_no_newcomer_barges(void **state)
 {
-    (void)state;
     release_to_b(RESERVE_MS);
     assert_true(host_wait_notice(&host, RELEASED, "m", "b"));
     assert_true(host_wait_notice(&host, RESERVED, "m", "c"));
@@ -143,7 +140,6 @@ static void a_release_is_for_the_first_in_line_and_no_newcomer_barges(void **sta
 /* "b" does not come. */
 static void a_reservation_that_is_over_binds_nobody(void **state)
 {
-    (void)state;
     release_to_b(30);
     while (server_number(&server, "EXISTS simba:{m}:reserved") != 0)
         test_pause_ms(1);
@@ -153,7 +149,6 @@ static void a_reservation_that_is_over_binds_nobody(void **state)
 
 static void a_waiter_that_leaves_while_it_is_reserved_for_passes_it_on(void **state)
 {
-    (void)state;
     release_to_b(RESERVE_MS);
     host_forget_notices(&host);
     ask(RELEASE, "b", 0);
@@ -171,7 +166,6 @@ static void without_reservations_newcomers_win(void **state)
 {
     struct call call;
 
-    (void)state;
     release_to_b(RESERVE_MS);
     call = ask_with(ACQUIRE, "barger", 0, 0);
     assert_string_equal(call.owner, "barger");
@@ -187,7 +181,6 @@ static void without_reservations_newcomers_win(void **state)
 /* Anybody that may write the keys could stop a mutex for good; a mistake must not. */
 static void what_cannot_be_a_reservation_is_none(void **state)
 {
-    (void)state;
     server_do(&server, "SET simba:{m}:reserved somebody");
     assert_owns("a");
     server_do(&server, "DEL simba:{m}");
@@ -203,7 +196,6 @@ static void a_full_server_releases_and_reserves(void **state)
 {
     struct call call = ask(ACQUIRE, "a", 0);
 
-    (void)state;
     wait_as("b");
     server_do(&server, "CONFIG SET maxmemory 1");
     ask(RELEASE, "a", call.revision);
@@ -220,7 +212,6 @@ static void a_waiter_that_was_told_in_vain_keeps_its_place(void **state)
 {
     double place;
 
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     wait_as("b");
     place = score_of("b");
@@ -241,7 +232,6 @@ static void a_way_that_took_long_gives_nobody_an_earlier_place(void **state)
     struct call call = host_call(ACQUIRE, "m", "b", 0);
     double place;
 
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     host.ops->listen(host.backend, "m", "b", true);
     host_do(&host, SIMBA_OP_READ, "m", NULL, 0);
@@ -261,15 +251,14 @@ static void the_queue_tells_since_when_its_waiters_wait(void **state)
     int64_t begin_ms = simba_now_ms();
     struct call queue;
 
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     ask(ACQUIRE, "b", 0);
     server_do(&server, "ZADD simba:{m}:contender %.6f old -5 odd",
-              (double)server_time_us(&server) / 1e6 - 3600);
+              (double)server_time_us(&server) / 1e6 - 60);
     queue = host_do(&host, SIMBA_OP_QUEUE, "m", NULL, 0);
     assert_int_equal(queue.list_count, 3);
     assert_int_equal(queue.list[0].owner.acquired_at_ms, 0); /* nobody came before 1970 */
-    assert_in_range(begin_ms - queue.list[1].owner.acquired_at_ms, 3500000, 3700000);
+    assert_in_range(begin_ms - queue.list[1].owner.acquired_at_ms, 50000, 70000);
     assert_in_range(queue.list[2].owner.acquired_at_ms - begin_ms + 1000, 0, 10000);
 }
 
@@ -280,7 +269,6 @@ static void a_score_is_half_a_second_before_the_time(void **state)
 {
     double time_s = (double)server_time_us(&server) / 1e6;
 
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     ask(ACQUIRE, "b", 0);
     assert_true(score_of("b") >= time_s - 0.5);
@@ -292,7 +280,6 @@ static void a_waiter_of_the_jvm_hears_its_own_words_only(void **state)
 {
     struct call call = ask(ACQUIRE, "a", 0);
 
-    (void)state;
     hear("jvm");
     server_do(&server, "ZADD simba:{m}:contender 1000000000.5 b 1000000001 jvm 1000000002.5 c");
     hear("b");
@@ -308,7 +295,6 @@ static void an_owner_is_not_in_its_own_queue(void **state)
 {
     struct call queue;
 
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     server_do(&server, "ZADD simba:{m}:contender 1700000000 jvm 1700000001 other");
     queue = host_do(&host, SIMBA_OP_QUEUE, "m", NULL, 0);
@@ -323,7 +309,6 @@ static void an_owner_is_not_in_its_own_queue(void **state)
 /* The one that it was reserved for has won, and released; it knows nothing of reservations. */
 static void a_reservation_that_the_jvm_has_used_binds_nobody_that_it_wakes(void **state)
 {
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     wait_as("b");
     server_do(&server, "SET simba:{m}:reserved jvm PX %d", RESERVE_MS);
@@ -338,7 +323,6 @@ static void a_reservation_that_the_jvm_has_used_binds_nobody_that_it_wakes(void 
 /* Where an owner stays no release takes them out of the queue. */
 static void a_waiter_that_comes_again_takes_the_dead_out_of_the_queue(void **state)
 {
-    (void)state;
     server_do(&server, "SET simba:{m} leader PX 60000");
     server_do(&server, "ZADD simba:{m}:contender 1.5 dead-1 2.5 alive 3.5 dead-2 4 jvm");
     hear("alive");
@@ -352,7 +336,6 @@ static void a_waiter_that_comes_again_takes_the_dead_out_of_the_queue(void **sta
 
 static void a_queue_of_the_dead_ends_by_itself(void **state)
 {
-    (void)state;
     server_do(&server, "SET simba:{m} leader PX 100000");
     ask(ACQUIRE, "b", 0);
     assert_in_range(server_number(&server, "PTTL simba:{m}:contender"), 100001, 160000);

@@ -474,7 +474,7 @@ static void a_request_that_has_less_time_than_the_replicas_is_given_back(void **
         call.request.timeout_ms = 600;
         host_submit(&host, &call, 1);
         assert_true(host_wait(&host, &call, 1));
-        if (call.code != SIMBA_EUNAVAILABLE || strstr(call.error.text, "given back") == NULL)
+        if (call.code != SIMBA_EUNAVAILABLE || strstr(call.error.text, "released: ") == NULL)
             fail_msg("%d: %s", call.code, call.error.text);
         assert_int_equal(server_number(&master, "EXISTS simba:{m}"), 0);
     }
@@ -503,7 +503,7 @@ static void silence_behind_a_wait_does_not_end_the_connection(void **state)
     assert_true(host_wait(&host, calls, 2));
     assert_int_equal(calls[1].code, SIMBA_EUNAVAILABLE); /* too late, and nothing else */
     assert_int_equal(calls[0].code, SIMBA_EUNAVAILABLE);
-    assert_non_null(strstr(calls[0].error.text, "given back"));
+    assert_non_null(strstr(calls[0].error.text, "released: "));
     assert_non_null(strstr(server_text(&master, "INFO stats"), "total_connections_received:0"));
     server_go_on(&replica);
     assert_true(host_close(&host));

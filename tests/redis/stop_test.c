@@ -9,7 +9,6 @@ static struct host host;
 
 static int begin(void **state)
 {
-    (void)state;
     server_do(&server, "FLUSHALL");
     server_do(&server, "CONFIG RESETSTAT");
     server_do(&server, "SET simba:{m} jvm PX 60000");
@@ -18,7 +17,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     return host_close(&host) ? 0 : -1;
 }
 
@@ -66,7 +64,6 @@ static void stop_as(const char *id)
 
 static void a_contender_that_stops_unsubscribes(void **state)
 {
-    (void)state;
     wait_as("a");
     await_channels(1);
     stop_as("a");
@@ -79,7 +76,6 @@ static void a_contender_that_stops_unsubscribes(void **state)
 
 static void a_message_to_a_contender_that_has_stopped_wakes_nobody(void **state)
 {
-    (void)state;
     wait_as("a");
     await_channels(1);
     host_do(&host, SIMBA_OP_READ, "m", NULL, 0);
@@ -95,7 +91,6 @@ static void a_release_passes_over_a_contender_that_has_stopped(void **state)
 {
     struct call owner;
 
-    (void)state;
     wait_as("a");
     wait_as("b");
     await_channels(2);

@@ -123,7 +123,7 @@ static void files_that_cannot_be_used_are_a_wrong_configuration(void **state)
     (void)state;
     host_expect_failure(tls_url("tls-ca=%s", file("missing.crt")), SIMBA_ECONFIG, "missing.crt");
     host_expect_failure(tls_url("tls-cert=%s", file("client.crt")), SIMBA_EINVAL,
-                        "need each other");
+                        "must be given together");
     host_expect_failure(tls_url("tls-verify=perhaps"), SIMBA_EINVAL, "tls-verify");
     host_expect_failure(tls_url("tls-ca=%s&tls-cert=%s&tls-key=%s", file("ca.crt"),
                                 file("client.crt"), file("locked.key")),

@@ -52,7 +52,6 @@ static size_t used(void)
 
 static void one_of_three_confirms_nothing(void **state)
 {
-    (void)state;
     name_sentinels(3, false);
     assert_null(sb_redis_votes_master(&votes, NULL, 0));
     answer(0, "a", &old_master, 3, 100);
@@ -64,7 +63,6 @@ static void one_of_three_confirms_nothing(void **state)
 /* The oldest of the newest majority counts. */
 static void a_confirmation_is_as_old_as_the_question_that_completes_it(void **state)
 {
-    (void)state;
     name_sentinels(3, false);
     answer(0, "a", &old_master, 3, 100);
     answer(1, "b", &old_master, 3, 70);
@@ -77,7 +75,6 @@ static void a_confirmation_is_as_old_as_the_question_that_completes_it(void **st
 
 static void the_last_word_of_a_sentinel_counts(void **state)
 {
-    (void)state;
     name_sentinels(3, false);
     for (size_t i = 0; i < 3; i++)
         answer(i, (const char *[]){"a", "b", "c"}[i], &old_master, 3, 100);
@@ -92,7 +89,6 @@ static void the_last_word_of_a_sentinel_counts(void **state)
 
 static void the_number_that_sentinels_tell_counts_where_it_is_larger(void **state)
 {
-    (void)state;
     name_sentinels(2, false);
     answer(0, "a", &old_master, 2, 100);
     answer(1, "b", &old_master, 5, 100);
@@ -106,7 +102,6 @@ static void the_number_that_sentinels_tell_counts_where_it_is_larger(void **stat
 
 static void a_sentinel_with_two_addresses_counts_once(void **state)
 {
-    (void)state;
     name_sentinels(3, false);
     answer(0, "a", &old_master, 3, 100);
     answer(1, "a", &old_master, 3, 100);
@@ -118,7 +113,6 @@ static void a_sentinel_with_two_addresses_counts_once(void **state)
 
 static void sentinels_that_others_tell_of_are_added_once(void **state)
 {
-    (void)state;
     name_sentinels(2, false);
     answer(1, "second", &old_master, 3, 1000);
     list_peer(0, "second", "10.0.0.8", 1000); /* the URL has it under a name */
@@ -133,7 +127,6 @@ static void sentinels_that_others_tell_of_are_added_once(void **state)
  * of. */
 static void what_one_of_three_tells_of_is_not_asked(void **state)
 {
-    (void)state;
     name_sentinels(3, false);
     list_peer(0, "invented", "10.6.6.6", 1000);
     sb_redis_votes_add_peers(&votes, 1000);
@@ -153,7 +146,6 @@ static void what_one_of_three_tells_of_is_not_asked(void **state)
 
 static void a_sentinel_that_is_gone_is_forgotten(void **state)
 {
-    (void)state;
     name_sentinels(1, false);
     list_peer(0, "third", "10.0.0.9", 1000);
     sb_redis_votes_add_peers(&votes, 1000);
@@ -170,7 +162,6 @@ static void a_sentinel_that_is_gone_is_forgotten(void **state)
 /* As many as there may be, and more. */
 static void a_list_without_end_is_cut(void **state)
 {
-    (void)state;
     name_sentinels(1, false);
     for (int i = 0; i < 3 * SB_REDIS_SENTINELS_MAX; i++) {
         char text[32];
@@ -184,7 +175,6 @@ static void a_list_without_end_is_cut(void **state)
 
 static void with_any_one_is_enough_and_most_of_those_that_answer_are_followed(void **state)
 {
-    (void)state;
     name_sentinels(3, true);
     answer(0, "", &old_master, 0, 100);
     assert_true(sb_redis_place_equals(sb_redis_votes_master(&votes, NULL, 0), &old_master));

@@ -23,14 +23,12 @@ static struct host host;
 
 static int begin(void **state)
 {
-    (void)state;
     server_do(&server, "FLUSHALL");
     return host_open(&host, server_url(&server, "")) == SIMBA_OK ? 0 : -1;
 }
 
 static int end(void **state)
 {
-    (void)state;
     return host_close(&host) ? 0 : -1;
 }
 
@@ -75,7 +73,6 @@ static void what_a_message_says_is_only_a_reason_to_look(void **state)
 {
     char texts[6][160] = {"released@@", "released@@a", "reserved@@", "reserved@@a"};
 
-    (void)state;
     snprintf(texts[4], sizeof texts[4], "released@@%0*d", 128, 0);
     snprintf(texts[5], sizeof texts[5], "reserved@@%0*d", 128, 0);
     ask(&host, ACQUIRE, "a", 0);
@@ -98,7 +95,6 @@ static void a_message_of_another_database_is_only_a_reason_to_look(void **state)
     struct call call = ask(&host, ACQUIRE, "a", 0);
     struct host other;
 
-    (void)state;
     assert_int_equal(host_open(&other, server_url(&server, "/1")), SIMBA_OK);
     ask(&other, ACQUIRE, "owner-there", 0);
     wait_as_b(&other);
@@ -117,7 +113,6 @@ static void a_release_that_may_tell_nobody_gives_the_mutex_back(void **state)
     struct host mute;
     char url[128];
 
-    (void)state;
     server_do(&server, "ACL SETUSER mute on >secret ~* +@all resetchannels &simba:{m}");
     snprintf(url, sizeof url, "redis://mute:secret@127.0.0.1:%d", server.port);
     assert_int_equal(host_open(&mute, url), SIMBA_OK);
@@ -137,7 +132,6 @@ static void a_token_grows_also_when_the_clock_went_back(void **state)
     uint64_t ahead = (uint64_t)server_time_us(&server) + 3600000000;
     struct call call;
 
-    (void)state;
     server_do(&server, "SET simba:{m}:fence %llu", (unsigned long long)ahead);
     call = ask(&host, ACQUIRE, "a", 0);
     assert_int_equal(call.revision, ahead + 1);
@@ -152,7 +146,6 @@ static void a_token_far_ahead_of_the_clock_is_refused(void **state)
     struct call owned = ask(&host, ACQUIRE, "a", 0);
     uint64_t absurd = (uint64_t)server_time_us(&server) + 2 * DAY_US;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(ops); i++) {
         struct call call = host_do(&host, ops[i], "m", "a", absurd);
 
@@ -171,7 +164,6 @@ static void a_token_that_the_store_has_lost_is_believed_for_a_day(void **state)
     struct call call = ask(&host, ACQUIRE, "a", 0);
     uint64_t ahead = call.revision + DAY_US / 2;
 
-    (void)state;
     server_do(&server, "DEL simba:{m}:fence");
     assert_int_equal(ask(&host, GUARD, "a", ahead).revision, ahead);
     assert_int_equal(fence(), ahead);
@@ -182,7 +174,6 @@ static void the_token_of_one_mutex_does_not_spread_to_others(void **state)
 {
     uint64_t absurd = (uint64_t)server_time_us(&server) + 300 * DAY_US;
 
-    (void)state;
     server_do(&server, "SET simba:{m}:fence %llu", (unsigned long long)absurd);
     assert_true(ask(&host, ACQUIRE, "a", 0).revision > absurd);
     assert_true(host_do(&host, ACQUIRE, "other", "a", 0).revision <
@@ -221,7 +212,6 @@ static void *leave(void *party)
 /* Whatever comes first, the message or the stop. */
 static void a_waiter_that_stops_while_it_is_told_strands_nobody(void **state)
 {
-    (void)state;
     for (int i = 0; i < 10; i++) {
         struct party parties[3];
         pthread_t thread;
@@ -251,7 +241,6 @@ static void a_waiter_that_is_told_and_does_not_come_costs_a_reservation(void **s
     struct party last;
     int64_t begin_ms;
 
-    (void)state;
     freeReplyObject(redisCommand(ear, "SUBSCRIBE simba:{m}:gone"));
     party_join(&first, server_url(&server, LONG_LEASE), "m", "first");
     party_await_acquired(&first, 1);
@@ -274,7 +263,6 @@ static void a_message_that_is_lost_with_its_connection_costs_a_reconnection(void
     char url[128];
     int64_t begin_ms;
 
-    (void)state;
     proxy_start(&proxy, server.port);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d%s", proxy.port, LONG_LEASE);
     party_join(&first, server_url(&server, LONG_LEASE), "m", "first");

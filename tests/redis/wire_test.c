@@ -13,7 +13,6 @@ static redisContext *ear; /* a subscriber that is not ours */
 
 static int begin(void **state)
 {
-    (void)state;
     server_do(&server, "FLUSHALL");
     ear = redisConnect("127.0.0.1", server.port);
     return ear->err == 0 && host_open(&host, server_url(&server, "")) == SIMBA_OK ? 0 : -1;
@@ -21,7 +20,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     redisFree(ear);
     return host_close(&host) ? 0 : -1;
 }
@@ -89,7 +87,6 @@ static void an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_cha
 {
     struct call call;
 
-    (void)state;
     hear("simba:{m}");
     call = ask(ACQUIRE, "a", 0);
     assert_string_equal(call.owner, "a");
@@ -108,7 +105,6 @@ static void a_lost_acquire_joins_the_queue_once_with_the_servers_time(void **sta
     char first[64];
     double score;
 
-    (void)state;
     hear("simba:{m}");
     ask(ACQUIRE, "a", 0);
     assert_heard("simba:{m}", "acquired@@a");
@@ -126,7 +122,6 @@ static void a_guard_sets_the_whole_lease_again_and_says_nothing(void **state)
 {
     struct call call;
 
-    (void)state;
     hear("simba:{m}");
     call = ask(ACQUIRE, "a", 0);
     assert_heard("simba:{m}", "acquired@@a");
@@ -140,7 +135,6 @@ static void a_release_takes_the_oldest_waiter_out_of_the_queue_and_tells_it(void
 {
     struct call call;
 
-    (void)state;
     call = ask(ACQUIRE, "a", 0);
     ask(ACQUIRE, "b", 0);
     ask(ACQUIRE, "c", 0);
@@ -159,7 +153,6 @@ static void a_release_of_what_is_not_ours_only_leaves_the_queue(void **state)
 {
     struct call call;
 
-    (void)state;
     call = ask(ACQUIRE, "a", 0);
     ask(ACQUIRE, "b", 0);
     ask(ACQUIRE, "c", 0);
@@ -173,7 +166,6 @@ static void a_release_of_what_is_not_ours_only_leaves_the_queue(void **state)
 
 static void a_waiter_that_wins_leaves_the_queue(void **state)
 {
-    (void)state;
     server_do(&server, "SET simba:{m} other PX 60000");
     ask(ACQUIRE, "b", 0);
     assert_int_equal(server_number(&server, "ZCARD simba:{m}:contender"), 1);
@@ -185,7 +177,6 @@ static void a_waiter_that_wins_leaves_the_queue(void **state)
 /* The one that was told gives up, so the next one is told; the dead lose their places. */
 static void a_waiter_that_gives_up_a_free_mutex_passes_the_word_on(void **state)
 {
-    (void)state;
     server_do(&server, "ZADD simba:{m}:contender 1 dead 2 c 3 d");
     hear("simba:{m}:c");
     hear("simba:{m}:d");
@@ -202,7 +193,6 @@ static void the_key_of_another_owner_is_respected(void **state)
 {
     struct call call;
 
-    (void)state;
     server_do(&server, "SET simba:{m} 0:77@10.0.0.9 NX PX 25000");
     call = ask(ACQUIRE, "a", 0);
     assert_string_equal(call.owner, "0:77@10.0.0.9");
@@ -217,7 +207,6 @@ static void the_key_of_another_owner_is_respected(void **state)
 /* The JVM library pops the oldest waiter and publishes on its channel. */
 static void a_release_by_hand_wakes_our_waiter(void **state)
 {
-    (void)state;
     server_do(&server, "SET simba:{m} jvm PX 60000");
     host.ops->listen(host.backend, "m", "a", true);
     ask(ACQUIRE, "a", 0);
@@ -233,7 +222,6 @@ static void a_release_by_hand_wakes_our_waiter(void **state)
 
 static void an_acquire_by_hand_is_told_to_our_observer(void **state)
 {
-    (void)state;
     host.ops->listen(host.backend, "m", NULL, true);
     assert_true(host_wait_notice(&host, SIMBA_NOTICE_RELEASED, "", ""));
     server_do(&server, "SET simba:{m} jvm NX PX 60000");
@@ -247,7 +235,6 @@ static void a_waiter_written_by_hand_gets_its_turn_and_its_message(void **state)
 {
     struct call call = ask(ACQUIRE, "a", 0);
 
-    (void)state;
     server_do(&server, "ZADD simba:{m}:contender NX 1700000000 0:77@10.0.0.9");
     ask(ACQUIRE, "b", 0);
     hear("simba:{m}:0:77@10.0.0.9");
@@ -264,7 +251,6 @@ static void a_guard_renews_its_own_term_only_and_shortens_none(void **state)
     struct call second = ask(ACQUIRE, "a", 0);
     struct call call;
 
-    (void)state;
     server_do(&server, "PEXPIRE simba:{m} 500");
     call = ask(GUARD, "a", first.revision);
     assert_string_equal(call.owner, "a");
@@ -281,7 +267,6 @@ static void the_token_grows_over_the_terms_of_others_and_the_loss_of_the_counter
     struct call first = ask(ACQUIRE, "a", 0);
     struct call call;
 
-    (void)state;
     ask(RELEASE, "a", first.revision);
     server_do(&server, "SET simba:{m} jvm PX 60000");
     server_do(&server, "DEL simba:{m}");
@@ -306,7 +291,6 @@ static void the_token_does_not_go_back_when_a_counter_ahead_of_the_clock_is_lost
 {
     struct call first;
 
-    (void)state;
     server_do(&server, "SET simba:{m}:fence %llu",
               (unsigned long long)server_time_us(&server) + 10000000);
     first = ask(ACQUIRE, "a", 0);
@@ -320,7 +304,6 @@ static void a_counter_that_cannot_be_is_no_matter_of_other_mutexes(void **state)
 {
     struct call call;
 
-    (void)state;
     server_do(&server, "SET simba:{m}:fence 9007199254740000");
     assert_int_equal(ask(ACQUIRE, "a", 0).revision, 9007199254740001);
     call = host_do(&host, ACQUIRE, "other", "a", 0);
@@ -333,7 +316,6 @@ static void the_token_is_the_time_in_microseconds_in_plain_digits(void **state)
     struct call call = ask(ACQUIRE, "a", 0);
     char digits[32];
 
-    (void)state;
     assert_in_range(call.revision, server_time_us(&server) - 60000000, server_time_us(&server));
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)call.revision);
     assert_string_equal(server_text(&server, "GET simba:{m}:fence"), digits);
@@ -347,7 +329,6 @@ static void whoever_acquires_again_at_once_has_a_token_that_is_at_least_the_time
 {
     uint64_t token = 0;
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         uint64_t before_us = server_time_us(&server);
         uint64_t last = token;
@@ -363,7 +344,6 @@ static void an_owner_under_a_counter_of_another_type_keeps_its_lease(void **stat
 {
     struct call call = ask(ACQUIRE, "a", 0);
 
-    (void)state;
     server_do(&server, "DEL simba:{m}:fence");
     server_do(&server, "LPUSH simba:{m}:fence x");
     call = host_do(&host, ACQUIRE, "m", "a", call.revision);
@@ -376,7 +356,6 @@ static void whoever_looks_is_told_the_token_of_the_owner(void **state)
     struct call call = ask(ACQUIRE, "a", 0);
     struct call list;
 
-    (void)state;
     assert_int_equal(ask(READ, NULL, 0).fence, call.revision);
     assert_int_equal(ask(ACQUIRE, "b", 0).fence, call.revision);
     list = host_do(&host, SIMBA_OP_LIST, NULL, NULL, 0);
@@ -392,7 +371,6 @@ static void those_who_wait_are_told_in_the_order_in_which_they_came(void **state
     struct call call = ask(ACQUIRE, "a", 0);
     struct call queue;
 
-    (void)state;
     ask(ACQUIRE, "z", 0);
     ask(ACQUIRE, "b", 0);
     server_do(&server, "ZADD simba:{m}:contender 1 old%sone", "\n");
@@ -420,7 +398,6 @@ static bool was_called(const char *command)
 
 static void the_place_in_the_queue_is_told_to_who_asks(void **state)
 {
-    (void)state;
     server_do(&server, "CONFIG RESETSTAT");
     server_do(&server, "ZADD simba:{m}:contender 1 somebody-else");
     assert_int_equal(ask(ACQUIRE, "a", 0).place, 0);
@@ -439,7 +416,6 @@ static void a_release_looks_at_ten_thousand_dead_waiters_at_most(void **state)
 {
     struct call call = ask(ACQUIRE, "a", 0);
 
-    (void)state;
     server_do(&server, "EVAL %s 0",
               "for i = 1, 10500 do redis.call('ZADD', 'simba:{m}:contender', i, 'dead-' .. i) end");
     assert_string_equal(ask(RELEASE, "a", call.revision).owner, "");

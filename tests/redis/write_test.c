@@ -25,7 +25,6 @@ static void count_signal(int number)
 
 static int begin(void **state)
 {
-    (void)state;
     atomic_store(&signals, 0);
     signal(SIGPIPE, count_signal);
     return host_open(&host, url) == SIMBA_OK &&
@@ -38,7 +37,6 @@ static int end(void **state)
 {
     bool closed = host_close(&host);
 
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
     return closed ? 0 : -1;
 }
@@ -71,7 +69,6 @@ static void what_finds_no_room_is_written_later_and_in_order(void **state)
     struct call *calls = make_reads();
     struct call late = host_call(SIMBA_OP_READ, "m", NULL, 0);
 
-    (void)state;
     server_pause(&server);
     host_submit(&host, calls, MANY);
     host_submit(&host, &late, 1);
@@ -88,7 +85,6 @@ static void what_waits_for_room_is_answered_when_the_client_closes(void **state)
     struct call *calls = make_reads();
     struct host other;
 
-    (void)state;
     assert_int_equal(host_open(&other, url), SIMBA_OK);
     assert_int_equal(host_do(&other, SIMBA_OP_READ, "m", NULL, 0).code, SIMBA_OK);
     server_pause(&server);
@@ -103,7 +99,6 @@ static void what_waits_for_room_is_answered_when_the_server_dies(void **state)
 {
     struct call *calls = make_reads();
 
-    (void)state;
     server_pause(&server);
     host_submit(&host, calls, MANY);
     server_kill(&server, SIGKILL);
@@ -121,7 +116,6 @@ static void to_write_to_a_server_that_is_gone_raises_no_signal(void **state)
 {
     struct call calls[3];
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(calls); i++)
         calls[i] = host_call(SIMBA_OP_READ, "m", NULL, 0);
     server_kill(&server, SIGKILL);

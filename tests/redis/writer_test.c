@@ -46,7 +46,6 @@ static int begin(void **state)
 {
     int ends[2];
 
-    (void)state;
     failure = refusal = 0;
     written = heard = 0;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -66,7 +65,6 @@ static void on_closed(void *user)
 
 static int end(void **state)
 {
-    (void)state;
     sb_redis_writer_close(&writer, on_closed);
     uv_close((uv_handle_t *)&near_end, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -117,7 +115,6 @@ static void hear_all(void)
 
 static void a_socket_that_is_never_quite_empty_keeps_only_what_waits(void **state)
 {
-    (void)state;
     for (int i = 0; i < WAITING; i++)
         assert_int_equal(write_piece(), 0);
     for (int i = 0; i < ROUNDS; i++) {
@@ -134,7 +131,6 @@ static void a_socket_that_is_never_quite_empty_keeps_only_what_waits(void **stat
 
 static void a_system_without_memory_for_it_is_told_at_once(void **state)
 {
-    (void)state;
     refusal = ENOBUFS;
     assert_int_equal(write_piece(), UV_ENOBUFS);
     assert_int_equal(writer.rest.length, 0);
@@ -142,7 +138,6 @@ static void a_system_without_memory_for_it_is_told_at_once(void **state)
 
 static void a_system_that_has_no_memory_for_the_rest_is_told(void **state)
 {
-    (void)state;
     for (int i = 0; i < WAITING; i++)
         assert_int_equal(write_piece(), 0);
     refusal = ENOBUFS;

@@ -173,13 +173,11 @@ static void walk(bool observes)
 
 static void a_contender_that_lies_down_between_steps_goes_on_as_one_that_does_not(void **state)
 {
-    (void)state;
     walk(false);
 }
 
 static void an_observer_that_lies_down_between_steps_goes_on_as_one_that_does_not(void **state)
 {
-    (void)state;
     walk(true);
 }
 
@@ -215,7 +213,6 @@ static void the_own_id_is_not_kept_twice(void **state)
 {
     struct sb_packed packed = packed_contender();
 
-    (void)state;
     meet(&packed, OWN);
     assert_ptr_equal(packed.owner.id, packed.own_id);
     assert_ptr_equal(packed.after.id, packed.own_id);
@@ -227,7 +224,6 @@ static void all_who_name_another_owner_share_its_name(void **state)
     struct sb_packed packed = packed_contender();
     const char *alice;
 
-    (void)state;
     meet(&packed, "alice");
     alice = packed.owner.id;
     assert_ptr_equal(packed.after.id, alice);
@@ -243,7 +239,6 @@ static void an_id_that_is_too_long_is_cut_as_the_machine_cuts_it(void **state)
     struct sb_packed packed = packed_contender();
     char id[SIMBA_ID_MAX + 10];
 
-    (void)state;
     memset(id, 'x', sizeof id - 1);
     id[sizeof id - 1] = '\0';
     meet(&packed, id);
@@ -254,7 +249,6 @@ static void an_id_that_is_too_long_is_cut_as_the_machine_cuts_it(void **state)
 
 static void a_packed_contender_takes_less_than_a_machine_alone(void **state)
 {
-    (void)state;
     assert_true(sizeof(struct sb_packed) < sizeof(struct sb_machine));
 }
 

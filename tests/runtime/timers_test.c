@@ -17,7 +17,6 @@ static void never(struct sb_timer *timer)
 
 static int set_up(void **state)
 {
-    (void)state;
     memset(timers, 0, sizeof timers);
     memset(&heap, 0, sizeof heap);
     for (size_t i = 0; i < COUNT; i++)
@@ -57,7 +56,6 @@ static void pop_all_and_compare(void)
 
 static void an_empty_heap_has_no_first(void **state)
 {
-    (void)state;
     assert_null(sb_timers_first(&heap));
     sb_timers_cancel(&heap, &timers[0]); /* harmless */
     assert_null(sb_timers_first(&heap));
@@ -65,7 +63,6 @@ static void an_empty_heap_has_no_first(void **state)
 
 static void the_earliest_is_first_and_moves_with_its_time(void **state)
 {
-    (void)state;
     sb_timers_arm(&heap, &timers[0], 30);
     sb_timers_arm(&heap, &timers[1], 10);
     sb_timers_arm(&heap, &timers[2], 20);
@@ -83,7 +80,6 @@ static void a_hundred_thousand_come_out_in_order(void **state)
 {
     uint64_t random = 1;
 
-    (void)state;
     for (size_t i = 0; i < COUNT; i++)
         sb_timers_arm(&heap, &timers[i], sb_random_between(sb_random_next(&random), 0, COUNT / 2));
     pop_all_and_compare();
@@ -91,7 +87,6 @@ static void a_hundred_thousand_come_out_in_order(void **state)
 
 static void sorted_input_comes_out_in_order_too(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT; i++)
         sb_timers_arm(&heap, &timers[i], (int64_t)i);
     pop_all_and_compare();
@@ -105,7 +100,6 @@ static void arming_moving_cancelling_and_popping_mix(void **state)
     uint64_t random = 2;
     int64_t now = 0;
 
-    (void)state;
     for (size_t i = 0; i < 10 * COUNT; i++) {
         uint64_t number = sb_random_next(&random);
         struct sb_timer *timer = &timers[number % COUNT];

@@ -43,7 +43,6 @@ static void a_fresh_machine_and_an_owner_break_no_rule(void **state)
 {
     struct sb_machine m = fresh();
 
-    (void)state;
     assert_null(sb_machine_broken_rule(&m));
     m = owner();
     assert_null(sb_machine_broken_rule(&m));
@@ -56,7 +55,6 @@ static void a_stopped_machine_holds_nothing(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.status = SIMBA_INITIAL;
     assert_broken(&m, "holds nothing");
     m.held = false;
@@ -68,7 +66,6 @@ static void nobody_owns_before_the_store_has_answered(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.status = SIMBA_STARTING;
     assert_broken(&m, "answered");
 }
@@ -77,7 +74,6 @@ static void who_holds_has_a_record_and_a_token(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.claim = SB_CLAIM_NONE;
     assert_broken(&m, "record");
     m = owner();
@@ -99,7 +95,6 @@ static void only_a_waiting_contender_acquires(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.in_flight = SIMBA_OP_ACQUIRE;
     assert_broken(&m, "acquires");
     m.held = false;
@@ -121,7 +116,6 @@ static void only_a_follower_that_waits_reads(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.reading = true;
     m.in_flight = SIMBA_OP_READ;
     assert_broken(&m, "follower");
@@ -138,7 +132,6 @@ static void who_holds_is_known_as_the_owner(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.owner.id[0] = '\0';
     assert_broken(&m, "known as the owner");
     m.status = SIMBA_STOPPING;
@@ -149,7 +142,6 @@ static void only_four_callbacks_are_owed(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.callbacks = 4;
     assert_null(sb_machine_broken_rule(&m));
     m.callbacks = 5;
@@ -160,7 +152,6 @@ static void only_what_is_not_believed_in_is_given_back(void **state)
 {
     struct sb_machine m = owner();
 
-    (void)state;
     m.give_back = true;
     assert_broken(&m, "given back");
     m.held = false;

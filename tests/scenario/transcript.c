@@ -277,13 +277,10 @@ static void read_event(struct replay *r, char *words[], size_t count, struct sb_
         const char *name;
         enum sb_event_type type;
     } plain[] = {
-        {"start", SB_EVENT_START},
-        {"stop", SB_EVENT_STOP},
-        {"tick", SB_EVENT_TICK},
-        {"wake", SB_EVENT_WAKE},
-        {"changed", SB_EVENT_CHANGED},
-        {"returned", SB_EVENT_RETURNED},
-        {"session-lost", SB_EVENT_SESSION_LOST},
+        {"start", SB_EVENT_START},       {"stop", SB_EVENT_STOP},
+        {"leave", SB_EVENT_STOP},        {"tick", SB_EVENT_TICK},
+        {"wake", SB_EVENT_WAKE},         {"changed", SB_EVENT_CHANGED},
+        {"returned", SB_EVENT_RETURNED}, {"session-lost", SB_EVENT_SESSION_LOST},
     };
 
     event->now_ms = read_time(r, words[0]);
@@ -295,6 +292,7 @@ static void read_event(struct replay *r, char *words[], size_t count, struct sb_
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (strcmp(words[1], plain[i].name) == 0) {
             event->type = plain[i].type;
+            event->leaves = strcmp(words[1], "leave") == 0;
             check_returned(r, event);
             return;
         }

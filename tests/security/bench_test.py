@@ -167,7 +167,7 @@ def the_plain_client_of_postgresql_leaves_a_server_that_is_silent_or_floods():
             return
         for twist, why in ((lambda data: [] if is_own(data) else None, "did not answer in time"),
                            (lambda data: (columns(1) if i == 0 else rows for i, _ in enumerate(without_end(b"")))
-                            if is_own(data) else None, "more than anybody has asked for"),
+                            if is_own(data) else None, "data that the client did not ask for"),
                            (lambda data: without_end(struct.pack(">cIBH", b"G", 7, 0, 0)) if is_own(data) else None, "by hand")):
             relay = stack.enter_context(Relay(server.port, twist))
             stack.enter_context(ends(f"postgres://simba@127.0.0.1:{relay.port}/simba?tls=off", why))

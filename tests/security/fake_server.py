@@ -1,11 +1,14 @@
 """What the lying servers of these tests have in common: they listen, and serve connections one after the other."""
+import copy
 import socket
 import threading
 
 
 class Listener:
     """A server on a port of its own, or at a path, while a `with` lasts. Each kind says in `converse` what it does with
-    a client."""
+    a client. `together`: it serves all clients at the same time, each with a copy of itself."""
+
+    together = False
 
     def __init__(self, path=None):
         self.heard = b""
@@ -36,12 +39,20 @@ class Listener:
             except OSError:
                 return
             self.connections += 1
-            try:
-                self.client.settimeout(10)
-                self.converse()
-            except (OSError, EOFError):  # an error of TLS is an OSError
-                pass
-            self.client.close()
+            if self.together:
+                threading.Thread(target=copy.copy(self)._serve_client, daemon=True).start()
+            else:
+                self._serve_client()
+
+    def _serve_client(self):
+        try:
+            self.client.settimeout(10)
+            if self.client.family == socket.AF_INET:
+                self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.converse()
+        except (OSError, EOFError):  # an error of TLS is an OSError
+            pass
+        self.client.close()
 
     def _take(self, count):
         """Exactly so many bytes of the client's."""

@@ -84,7 +84,7 @@ def a_command_inherits_the_environment_with_the_url():
 @case
 def a_name_stays_in_the_store_after_its_last_use():
     equal(run("lock", "used-once", "--", "true").code, 0)
-    contains(read(run("status").out), "used-once")
+    contains(read(run("status", "--all").out), "used-once")
 
 
 if __name__ == "__main__":

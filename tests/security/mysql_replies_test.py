@@ -5,14 +5,16 @@ room for what it has asked for, and must neither read nor write beside it.
 import os
 import struct
 import sys
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
 from mysql_fake import END, OK, FakeServer
-from program import Simba, case, contains, equal, main, read, run, wait_until
+from program import Simba, case, contains, equal, main, read, run, true, wait_until
 
 UNAVAILABLE = 69
 QUERY, PREPARE, EXECUTE, CLOSE = b"\3", b"\x16", b"\x17", b"\x19"
-COLUMNS = 9
+COLUMNS = 10
+WAITS_MAX = 1000  # in a second
 NO_SUCH_TABLE = 1146
 TABLE = [b"BASE TABLE", b"InnoDB"]
 DESCRIPTION = [[b"mutex", b"66", b"1", b"varchar", b"0", *TABLE], [b"owner_id", b"128", b"1", b"varchar", b"0", *TABLE],
@@ -71,7 +73,7 @@ class Store:
         count = self.columns_later
         server.say(bytes([count]))
         server.say_columns(count)
-        values = [b"m", b"owner", b"0", b"0", b"0", b"0", b"0", b"0", b"0"]
+        values = [b"m", b"owner", b"0", b"0", b"0", b"0", b"0", b"0", b"0", b"0"]
         values = (values + [b"9" * 40] * count)[:count]
         nulls = (count + 9) // 8
         server.say(b"\0" + b"\0" * nulls + b"".join(bytes([len(value)]) + value for value in values))
@@ -97,6 +99,43 @@ class Exchanged(Store):
             super().execute(server, number)
             return
         server.say(b"\xff" + struct.pack("<H", NO_SUCH_TABLE) + b"#42S02no table")
+
+
+class Restless(Store):
+    """Another owns the mutex, and the first of the line is a waiter of this client. The connection that waits for a
+    wake-up is woken at once, always: `end` is what ends its wait, None is the value NULL."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.end, self.trials, self.waits = end, 0, 0
+
+    def answer(self, server, text):
+        if b"GET_LOCK" not in text:
+            super().answer(server, text)
+        elif b"_held', 5)" not in text:
+            server.say_values(b"1")
+        else:
+            self.waits += 1
+            server.say_values(None if self.waits == 1 else self.end)  # the first is the trial
+
+    def prepare(self, server, text):
+        """The number of a statement is that of its columns."""
+        columns = text[:text.find(b"FROM")].count(b",") + 1 if b"SELECT" in text[:7] else 0
+        columns = 12 if b"count(*)" in text else 4 if b"UNION" in text else COLUMNS if columns else 0
+        server.say(b"\0" + struct.pack("<IHH", columns, columns, text.count(b"?")) + b"\0\0\0")
+        server.say_columns(text.count(b"?"))
+        server.say_columns(columns)
+
+    def execute(self, server, number):
+        if number == 0:
+            server.say(OK)
+            return
+        row = [b"m", b"owner", b"1000", b"20000", b"30000", b"7", b"1500", b"0", b"0", b"0", b"1", b"0"][:number]
+        server.say(bytes([number]))
+        server.say_columns(number)
+        if number != 4:
+            server.say(b"\0" + b"\0" * ((number + 9) // 8) + b"".join(bytes([len(value)]) + value for value in row))
+        server.say(END)
 
 
 def url(server):
@@ -125,14 +164,14 @@ def a_store_that_tells_the_truth_is_read():
 
 @case
 def a_row_of_more_or_fewer_columns_is_not_taken():
-    for count in (1, 8, 10, 11, 60, 200):
+    for count in (1, 9, 11, 12, 60, 200):
         refused(Store(columns=count, columns_later=count), ["status"], ["status", "m"])
 
 
 @case
 def nor_is_one_whose_number_of_columns_changes_behind_the_preparation():
     """Which newer client libraries find out themselves."""
-    for count in (1, 8, 10, 60):
+    for count in (1, 9, 11, 60):
         refused(Store(columns_later=count), ["status"], ["status", "m"], why="MySQL: ")
 
 
@@ -179,6 +218,22 @@ def a_view_that_takes_the_place_of_the_table_is_not_asked():
         watch.end()
     equal(store.late, 0)
     contains(watch.said(), "VIEW")
+
+
+@case
+def a_server_that_ends_every_wait_at_once_is_not_asked_without_a_pause():
+    for end in (None, b"0", b"1"):
+        store = Restless(end)
+        with FakeServer(store) as server:
+            server.together = True
+            lock = Simba("-u", url(server), "lock", "m", "--", "true")
+            wait_until(lambda: store.waits > 1, "the client waits")
+            before, begin = store.waits, time.monotonic()
+            wait_until(lambda: time.monotonic() - begin > 2, "2 s are over")
+            rate = (store.waits - before) / (time.monotonic() - begin)
+            print(f"# {end}: {rate:.0f} waits a second")
+            lock.end()
+        true(rate < WAITS_MAX, f"the client began {rate:.0f} waits a second")
 
 
 @case

@@ -10,10 +10,10 @@ import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(TESTS, "lib"), os.path.join(TESTS, "cli")]
-from program import case, contains, equal, main, read, run, true
+from program import PATIENCE, Simba, case, contains, equal, main, read, run, true, wait_until, write
 from servers import Mariadb
 
-OK, DENIED, CONFIG = 0, 77, 78
+OK, UNAVAILABLE, DENIED, CONFIG = 0, 69, 77, 78
 COLUMNS = ("mutex varchar(66) PRIMARY KEY, acquired_at bigint unsigned NOT NULL, ttl_at bigint unsigned NOT NULL,"
            " transition_at bigint unsigned NOT NULL, owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL")
 TIMES = "mutex, acquired_at, ttl_at, transition_at, owner_id"
@@ -51,8 +51,12 @@ def sent():
     return int(sql("SHOW GLOBAL STATUS LIKE 'Bytes_sent'", "root").split()[-1])
 
 
+def url():
+    return f"mysql://victim@127.0.0.1:{server.port}/locks?ttl=2s&transition=2s&timeout=2s"
+
+
 def victim(*command):
-    return run("-u", f"mysql://victim@127.0.0.1:{server.port}/locks?ttl=2s&transition=2s", *command)
+    return run("-u", url(), *command)
 
 
 def expect_refused(code, *words):
@@ -197,6 +201,49 @@ def a_table_of_the_engine_that_is_the_default_is_used():
     plant(f"CREATE TABLE simba_mutex ({COLUMNS})")
     equal(victim("lock", "-n", "m", "--", "true").code, OK)
     true("m" in sql("SELECT mutex FROM simba_mutex"), "the table was not used")
+
+
+class LockedWaiters:
+    """A session of a user who may only read simba_waiter, and locks all of it."""
+
+    def __enter__(self):
+        sql("CREATE OR REPLACE USER reader@'127.0.0.1'", "root")
+        sql("GRANT SELECT ON locks.simba_waiter TO reader@'127.0.0.1'", "root")
+        self.process = subprocess.Popen(
+            ["mariadb", "--no-defaults", "--protocol=tcp", "-h", "127.0.0.1", "-P", str(server.port), "-u", "reader", "-N",
+             "-e", "BEGIN; SELECT count(*) FROM simba_waiter FOR UPDATE; DO sleep(600)", "locks"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: "sleep(600)" in sql("SHOW FULL PROCESSLIST", "root"), "the rows are locked")
+
+    def __exit__(self, *unused):
+        sql("KILL USER reader@'127.0.0.1'", "root")
+        self.process.wait(PATIENCE)
+
+
+def version():
+    return int(sql("SELECT version FROM simba_mutex WHERE mutex = 'm'"))
+
+
+@case
+def a_user_who_locks_the_table_of_waiters_takes_nothing_from_the_owner():
+    """What is free can be had meanwhile, and nobody can wait in line; afterwards all goes on."""
+    plant()
+    sql("GRANT DELETE ON locks.* TO victim@'127.0.0.1'", "root")
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+    owner = Simba("-u", url(), "lock", "m", "--", "sh", "-c", "echo >owns; while [ ! -e go ]; do sleep 0.01; done")
+    wait_until(lambda: os.path.exists("owns"), "the owner has it")
+    with LockedWaiters():
+        before = version()
+        rival = Simba("-u", url(), "lock", "-w", "60s", "m", "--", "touch", "rival")
+        wait_until(lambda: version() > before + 2, "the owner renews")
+        program = victim("lock", "-n", "m", "--", "touch", "ran")
+        equal(program.code, UNAVAILABLE)
+        contains(program.said(), "locked by another client")
+        equal(victim("lock", "-n", "free", "--", "true").code, OK)
+        true(not os.path.exists("rival") and not os.path.exists("ran"), "there are two owners")
+    write("go", "")
+    equal(owner.wait(), 0)
+    equal(rival.wait(), 0)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def a_server_that_reports_progress_before_its_greeting_is_left():
             with FakeServer(version=version, first=b"\xff\xff\xff\1\1\1\0\0\0\1x") as server:
                 program = ask(server, options)
                 equal(program.code, UNAVAILABLE)
-                contains(program.said(), "no greeting")
+                contains(program.said(), "did not begin with a MySQL greeting")
                 equal(server.heard, b"")
 
 

@@ -78,13 +78,13 @@ def one_row(*values):
 
 DONE = message(b"n") + end("SET")
 PATH = one_row("public", "public")
-TABLE = one_row("public", "postgres", "t", "66", "128", "p", "", "")
+TABLE = one_row("public", "postgres", "t", "66", "128", "p", "", "", "t")
 FAR = "9999999999999"
-OWNED = one_row("m", "another", "1", FAR, FAR, "1", "1", "0")
+OWNED = one_row("m", "another", "1", FAR, FAR, "1", "1", "0", "0")
 # What a server answers on which another client owns all mutexes, and has none in its list; the first text that is part
 # of a statement counts.
 ANSWERS = {"current_schema": PATH, "relkind": columns(1) + end("SELECT 0"), "to_regclass": TABLE, "RETURNING version": columns(1) + end("UPDATE 0"),
-           "RETURNING": columns(8) + end("UPDATE 0"), "ORDER BY mutex": columns(8) + end("SELECT 0"),
+           "RETURNING": columns(9) + end("UPDATE 0"), "ORDER BY mutex": columns(9) + end("SELECT 0"),
            "WHERE mutex": OWNED, "set_config": one_row("100ms", "")}
 
 

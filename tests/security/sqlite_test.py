@@ -499,6 +499,18 @@ def a_view_in_the_place_of_the_properties_is_not_used():
 
 
 @case
+def a_virtual_table_in_the_place_of_a_table_is_not_used():
+    """Its module would read data of an attacker's making, which SQLite's own tables do not."""
+    for name in ("simba_mutex", "simba_meta"):
+        place = change_schema(f"ALTER TABLE {name} RENAME TO real", f"CREATE VIRTUAL TABLE {name} USING fts5(name, value, since_fence)")
+        for command in (["status"], ["lock", "-w", "2s", "m", "--", "true"]):
+            ends(place, "no such module", *command)
+    place = change_schema("CREATE VIRTUAL TABLE simba_property USING fts5(mutex, name, value, written_at)")
+    ends(place, "no such module", "lock", "--once-per", "1h", "m", "--", "true")
+    equal(run("-u", place, "lock", "m", "--", "true").code, 0)
+
+
+@case
 def a_trigger_that_does_not_end_holds_up_no_client():
     for event in ("UPDATE", "INSERT"):
         place = change_schema(f"CREATE TRIGGER t BEFORE {event} ON simba_mutex BEGIN SELECT {ENDLESS}; END")

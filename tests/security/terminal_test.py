@@ -2,10 +2,15 @@
 """Names and ids that another client wrote to the store do not command the terminal of the one who looks."""
 import json
 import os
+import shutil
+import socket
 import sqlite3
+import subprocess
 import sys
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMPLETIONS = os.path.join(HERE, "../../completions")
+sys.path.append(os.path.join(HERE, "../cli"))
 from program import Simba, case, contains, equal, main, read, run, true, wait_until
 
 # Control characters of seven and of eight bits, such as CSI and OSC; what turns the direction of writing, breaks lines
@@ -16,12 +21,12 @@ OWNER = f"a{HOSTILE}z"
 NAME = "m" + "\x9b\u202e\u2067" + "n"
 
 
-def plant():
+def plant(owner=OWNER):
     """As a client could that writes to the store without asking this library."""
     equal(run("lock", "m", "--", "true").code, 0)
     store = sqlite3.connect("store.db")
     with store:
-        store.execute("UPDATE simba_mutex SET owner_id = ?, ttl_at = 1 << 60, transition_at = 1 << 60", (OWNER,))
+        store.execute("UPDATE simba_mutex SET owner_id = ?, ttl_at = 1 << 60, transition_at = 1 << 60", (owner,))
         columns = [row[1] for row in store.execute("PRAGMA table_info(simba_mutex)")]
         others = ", ".join(name for name in columns if name not in ("id", "mutex"))
         store.execute(f"INSERT INTO simba_mutex (mutex, {others}) SELECT ?, {others} FROM simba_mutex", (NAME,))
@@ -68,6 +73,55 @@ def watching_shows_no_hostile_character():
         program.end()
         said = harmless(program)
         true("a?" in said or "a\\u001b" in said, said)
+
+
+@case
+def a_log_in_json_has_whole_objects_only():
+    plant(owner=OWNER + '"}\n{"level":"forged","x":"\\')
+    for arguments in (("lock", "-n", "m", "--", "true"), ("--log-level", "debug", "lock", "-n", NAME, "--", "true")):
+        program = run("--log-format", "json", *arguments)
+        harmless(program)
+        told = [json.loads(line) for line in read(program.err).splitlines()]
+        true(told and all(line["level"] != "forged" and "message" in line for line in told), told)
+
+
+@case
+def an_id_tells_the_service_manager_nothing():
+    """A line of its own would be a variable, such as another main process."""
+    plant(owner="a\nMAINPID=1\nREADY=1\x1b[2Jz")
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(os.path.abspath("notify"))
+    manager.settimeout(10)
+    program = Simba("lead", "m", "--", "true", env={"NOTIFY_SOCKET": os.path.abspath("notify")})
+    told = ""
+    while "held by a" not in told:
+        told = manager.recv(4096).decode()
+        true("\n" not in told.rstrip("\n") and "\x1b" not in told and "MAINPID=1\n" not in told, repr(told))
+    contains(told, "held by a?MAINPID=1?READY=1?[2Jz")
+    equal(program.end(), 0)
+    manager.close()
+
+
+# Each prints what the shell would put into the line, as its own words: one a line.
+COMPLETE = {
+    "bash": """source simba.bash; COMP_WORDS=(simba lead ''); COMP_CWORD=2; _simba
+               for typed in "${COMPREPLY[@]}"; do eval "printf '%s\\n' $typed"; done""",
+    "zsh": """source ./_simba; typeset -A opt_args; store=(); compadd() { print -rl -- $names }; _simba_mutexes""",
+}
+
+
+@case
+def a_completion_offers_no_name_that_is_a_command_or_an_option():
+    names = ["$(touch ran)", "`touch ran`", "a;touch ran", "a b"]
+    for name in (*names, "--health=touch ran", "-cother.yml"):
+        equal(run("lock", "--", name, "--", "true").code, 0)
+    environment = {**os.environ, "SIMBA_URL": f"sqlite:{os.path.abspath('store.db')}",
+                   "PATH": f"{os.path.dirname(os.environ['SIMBA_PROGRAM'])}:{os.environ['PATH']}"}
+    for shell in filter(shutil.which, COMPLETE):
+        offered = subprocess.run([shell, "-c", COMPLETE[shell]], env=environment, check=True, timeout=60, text=True,
+                                 stdout=subprocess.PIPE, cwd=COMPLETIONS).stdout.splitlines()
+        equal((shell, sorted(offered)), (shell, sorted(names)))
+        true(not os.path.exists(os.path.join(COMPLETIONS, "ran")), f"{shell} ran a name")
 
 
 if __name__ == "__main__":

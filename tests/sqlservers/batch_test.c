@@ -89,7 +89,6 @@ static void a_poisoned_batch_makes_nobody_an_owner_beside_a_rival(void **state)
     pthread_t thread;
     char owner[64];
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     acquire_all(&host, calls);
     server_sql(&server, "UPDATE simba_mutex SET owner_id = '', ttl_at = 0, transition_at = 0");
@@ -124,7 +123,6 @@ static void a_server_that_dies_in_a_poisoned_batch_leaves_nobody_without_an_answ
     static struct call calls[CROWD];
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, server_url(&server, dialect_admin, "connect-timeout=1s")),
                      SIMBA_OK);
     server_sql(&server, "UPDATE simba_mutex SET owner_id = '', ttl_at = 0, transition_at = 0");
@@ -171,7 +169,6 @@ static void a_blocked_insert_delays_no_renewal(void **state)
     simba_locker *held = NULL;
     simba_locker *blocked = NULL;
 
-    (void)state;
     assert_int_equal(test_locker_create(client, "held", NULL, &held, NULL), SIMBA_OK);
     assert_int_equal(test_locker_create(client, "blocked", NULL, &blocked, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire_timeout(held, TEST_PATIENCE_MS, NULL), SIMBA_OK);
@@ -274,13 +271,11 @@ static void freeze_and_take_over(void (*run)(void), const char *mutex)
 
 static void a_client_that_freezes_in_a_batch_keeps_no_row(void **state)
 {
-    (void)state;
     freeze_and_take_over(contend_for_ever, names[0]);
 }
 
 static void a_repository_that_freezes_in_a_transaction_keeps_no_row(void **state)
 {
-    (void)state;
     freeze_and_take_over(acquire_for_ever, "slow");
 }
 

@@ -22,7 +22,6 @@ static int enter(void **state)
 
 static void a_command_runs_under_the_lock(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("lock", "m", "--", "sh", "-c", "echo $SIMBA_FENCE; exit 3", NULL),
                      3);
     assert_true(strtol(last_out(), NULL, 10) > 0);
@@ -34,7 +33,6 @@ static void a_lock_that_is_held_is_not_acquired(void **state)
 {
     struct process holder = holder_start();
 
-    (void)state;
     assert_int_equal(simba_run("lock", "-n", "m", "--", "true", NULL), 75);
     assert_int_equal(simba_run("status", NULL), 0);
     assert_contains(last_out(), "holder");
@@ -47,7 +45,6 @@ static void a_waiter_follows_a_holder_that_died(void **state)
 {
     struct process holder = holder_start();
 
-    (void)state;
     kill(holder.pid, SIGKILL);
     process_wait(&holder);
     assert_int_equal(simba_run("lock", "-w", "10s", "m", "--", "true", NULL), 0);
@@ -57,7 +54,6 @@ static void refusals_have_their_exit_codes(void **state)
 {
     struct server nobody = {.port = 1};
 
-    (void)state;
     use("nobody:wrong", "");
     assert_int_equal(simba_run("status", NULL), 77);
     setenv("SIMBA_URL", server_url(&nobody, "x", "connect-timeout=1s"), 1);
@@ -68,7 +64,6 @@ static void refusals_have_their_exit_codes(void **state)
 
 static void a_mutex_is_taken_by_force_and_the_waiter_gets_it(void **state)
 {
-    (void)state;
     use(dialect_admin, "ttl=1s&transition=60s&poll=50ms");
     struct process holder = holder_start();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "won", NULL);
@@ -82,7 +77,6 @@ static void a_mutex_is_taken_by_force_and_the_waiter_gets_it(void **state)
 
 static void the_table_is_created_once(void **state)
 {
-    (void)state;
     server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
     assert_int_equal(simba_run("init", NULL), 0);
     assert_contains(last_out(), "has been created");
@@ -97,7 +91,6 @@ static void a_user_that_may_not_create_the_table_gets_the_statement(void **state
 {
     static char statement[TEXT_MAX];
 
-    (void)state;
     server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
     server_sql(&server, "%s", dialect_create_user);
     if (strcmp(dialect_scheme, "mysql") == 0) {
@@ -128,7 +121,6 @@ static void a_user_that_may_not_create_the_table_gets_the_statement(void **state
 
 static void a_table_that_lacks_a_column_is_refused_by_its_name(void **state)
 {
-    (void)state;
     server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
     server_sql(&server, "CREATE TABLE simba_mutex (mutex int)");
     assert_int_equal(simba_run("init", NULL), 78);
@@ -146,7 +138,6 @@ static void a_table_that_lacks_a_column_is_refused_by_its_name(void **state)
 /* Each of them would try for ever what the server refuses each time. */
 static void a_name_that_is_not_utf8_is_78_for_every_command(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("lock", "bad\xff", "--", "true", NULL), 78);
     assert_contains(last_err(), "is not valid UTF-8, which this database needs");
     assert_int_equal(simba_run("lead", "bad\xff", "--", "true", NULL), 78);
@@ -160,7 +151,6 @@ static void a_name_that_is_not_utf8_is_78_for_every_command(void **state)
 /* Nothing of it stays on the store, and no hand-over is told of by them. */
 static void a_cycle_is_measured_beside_the_same_statements_by_hand(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("bench", "cycle", "handover", "--count", "2", "--rounds", "2", NULL),
                      0);
     assert_contains(last_out(), "times as long as: the same statements by hand");
@@ -175,7 +165,6 @@ static void the_plain_client_logs_in_as_the_library_does(void **state)
 {
     struct process bench;
 
-    (void)state;
     if (strcmp(dialect_scheme, "mysql") != 0)
         skip();
     file_write(".my.cnf", "[client]\npassword=secret\n");
@@ -220,7 +209,6 @@ static void commands_and_measurements_end_when_the_server_stays_away(void **stat
     struct process holder = holder_start();
     struct process bench = bench_start(session);
 
-    (void)state;
     server_kill(&server);
     session_close(session);
     assert_int_equal(process_wait(&holder), 70);

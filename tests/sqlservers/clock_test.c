@@ -17,14 +17,12 @@ static struct server stepped;
 
 static int setup(void **state)
 {
-    (void)state;
     server_create(&stepped, true);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     server_destroy(&stepped);
     return 0;
 }
@@ -84,7 +82,6 @@ static void a_step_back_takes_nothing_from_the_owner(void **state)
     uint64_t fence = simba_locker_fence(locker);
     simba_locker *next;
 
-    (void)state;
     server_step_clock(&stepped, -HOUR);
     assert_true(test_wait(is_renewed, &held));
     assert_true(server_clock() < before_ms - HOUR * 500); /* the step has arrived */
@@ -109,7 +106,6 @@ static void a_step_ahead_ends_the_term_and_the_owner_is_told(void **state)
     uint64_t fence = simba_locker_fence(locker);
     simba_locker *next;
 
-    (void)state;
     server_step_clock(&stepped, HOUR);
     assert_true(test_wait(is_lost, locker));
     next = lock(other, "ahead");

@@ -14,7 +14,6 @@ static int start_servers(void **state)
 {
     struct host host;
 
-    (void)state;
     server.tls = true;
     server_create(&server, false);
     server_create(&other, false);
@@ -78,7 +77,6 @@ static void tls_verifies_the_certificate_and_the_name(void **state)
 {
     char trusting[TEST_PATH_MAX + 32];
 
-    (void)state;
     snprintf(trusting, sizeof trusting, "tls-ca=%s/cert.pem", server.folder);
     assert_connects(tls_url("localhost", trusting));
     assert_refused(tls_url("127.0.0.1", trusting), SIMBA_EUNAVAILABLE); /* another name */
@@ -92,7 +90,6 @@ static void single_requests_go_through_tls(void **state)
 {
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, tls_url("127.0.0.1", "tls=on&tls-verify=no")), SIMBA_OK);
     for (int i = 0; i < 20; i++) {
         struct call call = host_do(&host, SIMBA_OP_ACQUIRE, "tls", "a", 0);
@@ -113,7 +110,6 @@ static void a_socket_can_be_named(void **state)
 {
     char url[2 * TEST_PATH_MAX];
 
-    (void)state;
     snprintf(url, sizeof url, "%s://%s@/%s?socket=%s/%s", dialect_scheme, dialect_admin,
              dialect_database, server.folder, dialect_socket(&server));
     assert_connects(url);
@@ -125,7 +121,6 @@ static void a_read_only_host_is_passed_over(void **state)
     struct host host;
     char url[512];
 
-    (void)state;
     snprintf(url, sizeof url, "%s://plain:secret@127.0.0.1:%d,127.0.0.1:%d/%s", dialect_scheme,
              server.port, other.port, dialect_database);
     server_sql(&server, "%s", dialect_read_only);
@@ -141,7 +136,6 @@ static void settings_that_mean_nothing_are_a_matter_of_configuration(void **stat
     struct simba_error error;
     int code;
 
-    (void)state;
     assert_refused(server_url(&server, dialect_admin, "tls=bogus"), SIMBA_EINVAL);
     if (strcmp(dialect_scheme, "postgres") != 0)
         return;
@@ -159,7 +153,6 @@ static void the_character_set_of_a_session_is_pinned(void **state)
                      "e";
     struct host host;
 
-    (void)state;
     server_sql(&server, "%s", dialect_odd_sessions);
     assert_int_equal(host_open(&host, server_url(&server, "plain:secret", "")), SIMBA_OK);
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "charset", id, 0).owner, id);
@@ -177,7 +170,6 @@ static void a_repository_does_not_hammer_a_server_that_refuses(void **state)
     int64_t before;
     int code;
 
-    (void)state;
     server_sql(&server, "%s", dialect_read_only);
     assert_int_equal(
         simba_repository_open(server_url(&server, "plain:secret", ""), &repository, &error),

@@ -16,7 +16,6 @@ static int open_store(void **state)
 {
     struct host host;
 
-    (void)state;
     server.tls = true;
     server_create(&server, false);
     test_folder_create(folder);
@@ -73,7 +72,6 @@ static void a_password_that_was_changed_in_its_file_is_used(void **state)
     struct host host;
     char options[TEST_PATH_MAX + 64];
 
-    (void)state;
     write_file(password_file, "secret\n");
     snprintf(options, sizeof options, "password-file=%s", password_file);
     open_with(&host, "plain", options);
@@ -92,7 +90,6 @@ static void a_file_that_is_gone_is_told_when_the_server_refuses(void **state)
     struct call call;
     char options[TEST_PATH_MAX + 64];
 
-    (void)state;
     write_file(password_file, "secret\n");
     snprintf(options, sizeof options, "password-file=%s", password_file);
     open_with(&host, "plain", options);
@@ -134,7 +131,6 @@ static void certificates_that_were_changed_in_their_file_are_used(void **state)
     struct host host;
     char url[2 * TEST_PATH_MAX];
 
-    (void)state;
     trust("cert.pem");
     snprintf(url, sizeof url, "%s://%s@localhost:%d/%s?tls-ca=%s", dialect_scheme, dialect_admin,
              server.port, dialect_database, certificate_file);

@@ -74,7 +74,6 @@ static void a_slow_look_up_costs_nobody_the_lease(void **state)
     simba_locker *wanted = create(client, "wanted");
     simba_locker *others = create(other, "wanted");
 
-    (void)state;
     assert_int_equal(simba_locker_acquire_timeout(held, TEST_PATIENCE_MS, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire_timeout(others, TEST_PATIENCE_MS, NULL), SIMBA_OK);
     atomic_store(&slow, true);

@@ -78,7 +78,6 @@ static void a_restart_within_the_lease_is_survived(void **state)
     simba_locker *locker = lock(client, "restart");
     uint64_t fence = simba_locker_fence(locker);
 
-    (void)state;
     server_kill(&server);
     server_start(&server);
     assert_still_held(locker);
@@ -96,7 +95,6 @@ a_server_that_stays_away_ends_the_belief_and_the_next_term_has_a_larger_token(vo
     uint64_t fence = simba_locker_fence(locker);
     simba_locker *next;
 
-    (void)state;
     server_kill(&server);
     assert_true(test_wait_within(SHORT_LEASE_MS + 500, is_lost, locker));
     server_start(&server);
@@ -113,7 +111,6 @@ static void a_pause_below_the_lease_is_survived(void **state)
     simba_client *client = open_client(server_url(&server, dialect_admin, LEASE));
     simba_locker *locker = lock(client, "pause");
 
-    (void)state;
     server_pause(&server);
     test_pause_ms(1500); /* three renewals would have been due */
     server_resume(&server);
@@ -134,7 +131,6 @@ static void a_pause_past_the_lease_ends_the_belief_in_time(void **state)
     int64_t end_ms = simba_locker_deadline_ms(locker) + SHORT_LEASE_MS;
     simba_locker *next;
 
-    (void)state;
     server_pause(&server);
     assert_true(test_wait_within(2 * SHORT_LEASE_MS, is_lost, locker));
     assert_true(simba_now_ms() <= end_ms);
@@ -211,7 +207,6 @@ static void connections_that_are_killed_lose_nothing_that_is_held(void **state)
     char name[16];
     void *result;
 
-    (void)state;
     for (size_t i = 0; i < STORM; i++) {
         snprintf(name, sizeof name, "held-%zu", i);
         held[i] = lock(client, name);
@@ -246,7 +241,6 @@ static void a_table_that_is_dropped_is_created_again(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
     server_sql(&server, "DROP TABLE simba_mutex");
@@ -264,7 +258,6 @@ static void a_table_that_is_dropped_is_created_again(void **state)
 
 static int create_plain(void **state)
 {
-    (void)state;
     server_sql(&server, "%s", dialect_create_user);
     return 0;
 }
@@ -280,7 +273,6 @@ static const char *refusal(const char *url, int code)
 
 static void a_wrong_password_is_denied(void **state)
 {
-    (void)state;
     refusal(server_url(&server, "plain:wrong", ""), SIMBA_EDENIED);
     refusal(server_url(&server, "plain", ""), SIMBA_EDENIED);
     refusal(server_url(&server, "nobody:secret", ""), SIMBA_EDENIED);
@@ -290,7 +282,6 @@ static void a_server_that_is_not_there_is_unavailable(void **state)
 {
     struct server nobody = {.port = 1};
 
-    (void)state;
     refusal(server_url(&nobody, "plain:secret", "connect-timeout=2s"), SIMBA_EUNAVAILABLE);
 }
 
@@ -298,7 +289,6 @@ static void a_missing_database_is_a_matter_of_configuration(void **state)
 {
     char url[512];
 
-    (void)state;
     snprintf(url, sizeof url, "%s://%s@127.0.0.1:%d/no_such_database", dialect_scheme,
              dialect_admin, server.port);
     refusal(url, SIMBA_ECONFIG);
@@ -306,7 +296,6 @@ static void a_missing_database_is_a_matter_of_configuration(void **state)
 
 static void unknown_options_are_refused(void **state)
 {
-    (void)state;
     refusal(server_url(&server, "plain:secret", "tls=perhaps"), SIMBA_EINVAL);
     refusal(server_url(&server, "plain:secret", "tls-cert=only"), SIMBA_EINVAL);
     refusal(server_url(&server, "plain:secret", "socket=/tmp/x"), SIMBA_EINVAL);
@@ -324,7 +313,6 @@ static void restart(bool without_tls)
 /* The server has no certificate, so a client that asks for TLS must not be let in without. */
 static void tls_that_was_asked_for_is_not_left_out(void **state)
 {
-    (void)state;
     restart(true);
     refusal(server_url(&server, dialect_admin, "tls=on&tls-verify=no"), SIMBA_EUNAVAILABLE);
     refusal(server_url(&server, dialect_admin, "tls-ca=/nowhere"), SIMBA_EUNAVAILABLE);
@@ -335,7 +323,6 @@ static int create_table(void **state)
 {
     struct host host;
 
-    (void)state;
     server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
     return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
 }
@@ -348,7 +335,6 @@ static void without_the_right_to_create_the_statement_is_told(void **state)
     char statement[512];
     char created[2048];
 
-    (void)state;
     snprintf(created, sizeof created, "%s", server_sql(&server, "%s", dialect_describe));
     server_sql(&server, "DROP TABLE IF EXISTS simba_mutex");
     text = strstr(refusal(server_url(&server, "plain:secret", ""), SIMBA_EDENIED), "CREATE TABLE");
@@ -370,7 +356,6 @@ static void the_documented_rights_suffice_and_no_less(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     server_sql(&server, "%s", dialect_grant_use);
     assert_int_equal(host_open(&host, server_url(&server, "plain:secret", "")), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "rights", "a", 0);
@@ -394,7 +379,6 @@ static void a_read_only_server_says_so(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     server_sql(&server, "%s", dialect_read_only);
     assert_int_equal(host_open(&host, server_url(&server, "plain:secret", "")), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "rights", "a", 0);

@@ -11,7 +11,6 @@ static void the_server_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     options.processes = 3;
     options.contend_ms = 2500;
     kit_assert_passes(&options, server.url, CASES);
@@ -22,7 +21,6 @@ static void every_isolation_level_will_do(void **state)
 {
     char levels[8][64];
 
-    (void)state;
     for (size_t i = 0; dialect_isolations[i] != NULL; i++) {
         struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 

@@ -12,7 +12,6 @@ static void a_server_that_starts_later_is_used(void **state)
 {
     struct late late;
 
-    (void)state;
     server_kill(&server);
     late_begin(&late, server_url(&server, dialect_admin, TIMES), SIMBA_GROUP_UNAVAILABLE);
     server_start(&server);
@@ -23,7 +22,6 @@ static void a_user_that_is_added_later_is_used(void **state)
 {
     struct late late;
 
-    (void)state;
     late_begin(&late, server_url(&server, "plain:secret", TIMES), SIMBA_GROUP_DENIED);
     server_sql(&server, "%s", dialect_create_user);
     server_sql(&server, "%s", dialect_grant_use);
@@ -35,7 +33,6 @@ static void a_database_that_is_added_later_is_used(void **state)
     char url[512];
     struct late late;
 
-    (void)state;
     snprintf(url, sizeof url, "%s://%s@127.0.0.1:%d/later?" TIMES, dialect_scheme, dialect_admin,
              server.port);
     late_begin(&late, url, SIMBA_GROUP_CONFIG);
@@ -55,13 +52,11 @@ static const char *hang_url(void)
 
 static void a_server_that_does_not_answer_holds_up_no_close(void **state)
 {
-    (void)state;
     hang_check_close(server.port, hang_url());
 }
 
 static void a_server_that_hangs_once_it_was_opened_delays_nobody(void **state)
 {
-    (void)state;
     hang_check_opened_once(server.port, hang_url());
 }
 

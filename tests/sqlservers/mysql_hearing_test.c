@@ -16,7 +16,6 @@ static void a_name_of_another_form_is_not_killed(void **state)
     struct session *session = session_open(&server);
     struct call held;
 
-    (void)state;
     session_sql(session, "SELECT GET_LOCK('app', 0), GET_LOCK('simba_app', 0)");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         held = wins(&one, "named", "a");
@@ -31,12 +30,13 @@ static void a_name_of_another_form_is_not_killed(void **state)
 
 /* ---- Forged rows ----------------------------------------------------------------------------- */
 
-/* No reservation is that long; and the line goes on over what bars the mutex for ever. */
+/* No reservation is that long; also where the value has no sign, and the client's has. */
 static void a_forged_reservation_stops_nobody(void **state)
 {
+    static const char *const ends[] = {"9e15", "9223372036854775807", "9223372036854775808",
+                                       "18446744073709551615"};
     struct call held = wins(&one, "forged", "a");
 
-    (void)state;
     server_sql(&server, "INSERT INTO simba_waiter VALUES ('forged', 'x', 1, 'simba_0', 9e15, '')");
     hears(&two, "forged", "b");
     waits(&two, "forged", "b", "a");
@@ -45,10 +45,17 @@ static void a_forged_reservation_stops_nobody(void **state)
     assert_true(host_wait_notice(&two, SIMBA_NOTICE_RELEASED, "forged", "b"));
     held = wins(&two, "forged", "b");
     gives_back(&two, &held);
-    server_sql(&server, "UPDATE simba_mutex SET acquired_at = 9e15 WHERE mutex = 'forged'");
-    assert_true(acquire(&two, "forged", "b").reserved_left_ms <= 2000);
-    held = wins_at_last(&two, "forged", "b");
-    gives_back(&two, &held);
+    for (size_t i = 0; i < TEST_COUNT(ends); i++) {
+        server_sql(&server, "UPDATE simba_mutex SET acquired_at = %s WHERE mutex = 'forged'",
+                   ends[i]);
+        held = wins(&three, "forged", "c");
+        gives_back(&three, &held);
+    }
+    server_sql(&server, "UPDATE simba_mutex SET acquired_at = %s + 800 WHERE mutex = 'forged'",
+               dialect_now_ms); /* the twin: such a one holds */
+    assert_string_equal(acquire(&three, "forged", "c").owner, "");
+    held = wins_at_last(&three, "forged", "c");
+    gives_back(&three, &held);
     server_sql(&server, "DELETE FROM simba_waiter WHERE mutex = 'forged'");
 }
 
@@ -56,11 +63,9 @@ static void a_forged_reservation_stops_nobody(void **state)
 
 static void a_release_of_the_other_library_is_found_by_a_poll(void **state)
 {
-    struct call held;
+    struct call held = wins(&one, "polled", "a");
 
-    (void)state;
-    host_do(&one, SIMBA_OP_ACQUIRE, "polled", "a", 0);
-    host_do(&one, SIMBA_OP_RELEASE, "polled", "a", 1);
+    gives_back(&one, &held);
     assert_true(jvm_acquires("polled"));
     hears(&two, "polled", "b");
     waits(&two, "polled", "b", "jvm");
@@ -77,7 +82,6 @@ static void a_release_of_another_user_is_found_by_a_poll(void **state)
     struct host other;
     struct call held;
 
-    (void)state;
     server_sql(&server, "%s", dialect_create_user);
     server_sql(&server, "%s", dialect_grant_use);
     assert_int_equal(host_open(&other, server_url(&server, "plain:secret", "")), SIMBA_OK);
@@ -91,6 +95,50 @@ static void a_release_of_another_user_is_found_by_a_poll(void **state)
     held = wins(&two, "users", "b");
     gives_back(&two, &held);
     assert_true(host_close(&other));
+}
+
+/* ---- A lock that another session takes ------------------------------------------------------- */
+
+#define LOOKS 50
+
+static bool is_taken(void *session)
+{
+    const char *client =
+        server_sql(&server, "SELECT client FROM simba_waiter WHERE mutex = 'renewed'");
+    char name[64];
+
+    snprintf(name, sizeof name, "%s_held", client);
+    server_sql(&server,
+               "BEGIN NOT ATOMIC DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;"
+               " KILL CONNECTION IS_USED_LOCK('%s'); END",
+               name);
+    return strcmp(session_sql(session, "SELECT GET_LOCK('%s', 0)", name), "1") == 0;
+}
+
+/* The lock that the client's second connection waits for: any user may take one of that name, when
+ * the first connection was lost. The second one waits for it then, but never the one that
+ * renews. */
+static void the_connection_that_renews_waits_for_no_lock(void **state)
+{
+    struct session *session = session_open(&server);
+    struct call held = wins(&one, "renewed", "a");
+
+    hears(&two, "renewed", "b");
+    waits(&two, "renewed", "b", "a");
+    hear_by_now(&two);
+    assert_true(test_wait(is_taken, session));
+    for (int i = 0; i < LOOKS; i++) {
+        assert_string_equal(acquire(&two, "renewed", "b").owner, "a"); /* connects again, polls */
+        assert_in_range(server_number(&server, "SELECT count(*) FROM"
+                                               " information_schema.processlist WHERE state ="
+                                               " 'User lock'"),
+                        0, 1);
+        test_pause_ms(20);
+    }
+    session_close(session);
+    gives_back(&one, &held);
+    held = wins_at_last(&two, "renewed", "b");
+    gives_back(&two, &held);
 }
 
 /* ---- The mark -------------------------------------------------------------------------------- */
@@ -109,7 +157,6 @@ static void the_row_says_whether_others_wait(void **state)
 {
     struct call held = wins(&one, "marked", "a");
 
-    (void)state;
     assert_int_equal(mark_of("marked"), 0);
     assert_string_equal(host_do(&one, SIMBA_OP_GUARD, "marked", "a", 0).owner, "a");
     assert_int_equal(mark_of("marked"), 0);
@@ -133,7 +180,6 @@ static void a_mark_that_is_lost_is_set_again(void **state)
 {
     struct call held = wins(&one, "lost", "a");
 
-    (void)state;
     waits(&two, "lost", "b", "a");
     server_sql(&server, "UPDATE simba_mutex SET acquired_at = acquired_at - 1 WHERE mutex ="
                         " 'lost'");
@@ -160,7 +206,6 @@ static void a_waiter_that_joins_while_a_release_commits_wins(void **state)
     struct call held = wins(&one, "slow", "a");
     struct call release = host_call(SIMBA_OP_RELEASE, "slow", "a", held.revision);
 
-    (void)state;
     server_sql(&server, "%s", dialect_trigger);
     release.request.reserve_ms = RESERVE_MS;
     hears(&one, "another", "a"); /* so that the loop does not carry it out itself */
@@ -180,7 +225,6 @@ static void a_release_sees_a_waiter_that_joins_while_it_runs(void **state)
     struct call held = wins(&one, "slow", "a");
     struct call release = host_call(SIMBA_OP_RELEASE, "slow", "a", held.revision);
 
-    (void)state;
     waits(&three, "slow", "c", "a");
     host_do(&three, SIMBA_OP_RELEASE, "slow", "c", 0); /* the mark stays, and nobody is in line */
     hears(&two, "slow", "b");
@@ -207,6 +251,7 @@ int main(void)
         ON_CLIENTS(a_forged_reservation_stops_nobody),
         ON_CLIENTS(a_release_of_the_other_library_is_found_by_a_poll),
         ON_CLIENTS(a_release_of_another_user_is_found_by_a_poll),
+        ON_CLIENTS(the_connection_that_renews_waits_for_no_lock),
         ON_CLIENTS(the_row_says_whether_others_wait),
         ON_CLIENTS(a_mark_that_is_lost_is_set_again),
         ON_CLIENTS(a_waiter_that_joins_while_a_release_commits_wins),

@@ -45,7 +45,8 @@ static void a_read_only_server_grants_nothing_to_a_privileged_user(void **state)
 
     (void)state;
     server_sql(&server, "%s", dialect_read_only);
-    server_sql(&server, "INSERT INTO simba_mutex VALUES ('m', 0, 0, 0, '', 7)"); /* the twin */
+    server_sql(&server, "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at,"
+                        " owner_id, version) VALUES ('m', 0, 0, 0, '', 7)"); /* the twin */
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     for (size_t i = 0; i < TEST_COUNT(ops); i++) {
         assert_int_equal(host_do(&host, ops[i], "m", "a", 0).code, SIMBA_ESTORE);

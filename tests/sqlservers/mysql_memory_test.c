@@ -46,7 +46,6 @@ static void a_change_is_never_told_as_not_made(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     atomic_store(&left, 1);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);

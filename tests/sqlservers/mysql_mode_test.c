@@ -73,7 +73,6 @@ static void a_lease_is_of_now_whatever_the_mode(void **state)
     struct host host;
     struct host stranger;
 
-    (void)state;
     open_host(&host);
     open_host(&stranger);
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0).owner, "a");
@@ -105,7 +104,6 @@ static void leases_of_many_are_of_now_whatever_the_mode(void **state)
 {
     struct host host;
 
-    (void)state;
     open_host(&host);
     run_crowd(&host, SIMBA_OP_ACQUIRE);
     assert_leases_are_of_now(CROWD);

@@ -102,7 +102,6 @@ static void a_session_can_have_an_older_time(void **state)
     struct host old;
     int64_t now_ms;
 
-    (void)state;
     server_sql(&server, "DELETE FROM simba_mutex");
     open_old(&old);
     now_ms = server_number(&server, "SELECT floor(unix_timestamp(now(3)) * 1000)");
@@ -114,14 +113,12 @@ static void a_session_can_have_an_older_time(void **state)
 
 static void an_older_acquire_shortens_no_lease(void **state)
 {
-    (void)state;
     assert_nothing_is_shortened(SIMBA_OP_ACQUIRE, 1);
     assert_nothing_is_shortened(SIMBA_OP_ACQUIRE, COUNT);
 }
 
 static void an_older_renewal_shortens_no_lease(void **state)
 {
-    (void)state;
     assert_nothing_is_shortened(SIMBA_OP_GUARD, 1);
     assert_nothing_is_shortened(SIMBA_OP_GUARD, COUNT);
 }
@@ -133,7 +130,6 @@ static void the_lease_of_another_owner_is_no_limit(void **state)
     struct call call;
     int64_t now_ms;
 
-    (void)state;
     server_sql(&server, "DELETE FROM simba_mutex");
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m-1", "a", 0);
@@ -156,7 +152,6 @@ static void the_rows_own_functions_shorten_no_lease_either(void **state)
     bool acquired = false;
     int64_t end_ms;
 
-    (void)state;
     server_sql(&server, "DELETE FROM simba_mutex");
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     run(&host, SIMBA_OP_ACQUIRE, 1);
@@ -190,7 +185,6 @@ static struct session *locker; /* who has the lock, also while a test fails */
 
 static int open_locker(void **state)
 {
-    (void)state;
     locker = session_open(&server);
     session_sql(locker, "SET SESSION lock_wait_timeout = 20");
     return 0;
@@ -198,7 +192,6 @@ static int open_locker(void **state)
 
 static int close_locker(void **state)
 {
-    (void)state;
     session_close(locker);
     return 0;
 }
@@ -234,7 +227,6 @@ static void no_statement_is_left_behind_a_lock(void **state)
 {
     struct host host;
 
-    (void)state;
     server_sql(&server, "DELETE FROM simba_mutex");
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     for (size_t i = 0; i < TEST_COUNT(lock_statements); i++) {
@@ -260,7 +252,6 @@ static void who_creates_the_table_waits_for_a_lock(void **state)
     struct host host;
     int64_t began_ms;
 
-    (void)state;
     server_sql(&server, "DROP TABLE simba_mutex");
     session_sql(locker, "FLUSH TABLES WITH READ LOCK");
     began_ms = simba_now_ms();

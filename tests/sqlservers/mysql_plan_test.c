@@ -17,7 +17,8 @@ static int fill(void **state)
     if (host_open(&host, server.url) != SIMBA_OK || !host_close(&host))
         return -1;
     server_sql(&server, "%s", dialect_wide_table);
-    server_sql(&server, "INSERT INTO simba_mutex VALUES ('500', 0, 0, 0, '500', 500)");
+    server_sql(&server, "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at,"
+                        " owner_id, version) VALUES ('500', 0, 0, 0, '500', 500)");
     server_sql(&server, "INSERT INTO simba_waiter VALUES ('500', '500', 1, 'c', 0, '')");
     return 0;
 }
@@ -39,9 +40,13 @@ static void fill_in(char *target, size_t size, const char *text)
 
 static const char *explain(enum sb_sql_statement statement)
 {
+    char own[SB_MYSQL_TEXT_MAX];
     char text[4096];
 
-    fill_in(text, sizeof text, sb_mysql_statement_text(statement));
+    sb_mysql_statement_text(statement, true, own);
+    if (own[0] == '\0')
+        return NULL;
+    fill_in(text, sizeof text, own);
     return server_sql(&server, "EXPLAIN FORMAT=JSON %s", text);
 }
 
@@ -70,10 +75,11 @@ static void single_rows_are_found_by_a_key(void **state)
     for (int statement = SB_SQL_SELECT; statement < SB_MYSQL_STATEMENTS; statement++) {
         const char *plan;
 
-        if (statement == SB_SQL_SELECT_ALL || statement == SB_SQL_JOIN ||
-            sb_mysql_statement_text((enum sb_sql_statement)statement) == NULL)
+        if (statement == SB_SQL_SELECT_ALL || statement == SB_SQL_JOIN)
             continue;
         plan = explain((enum sb_sql_statement)statement);
+        if (plan == NULL)
+            continue;
         /* a row that a unique key has led to, and that does not fit */
         if (strstr(plan, "after reading const tables") != NULL)
             continue;

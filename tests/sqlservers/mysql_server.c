@@ -62,7 +62,8 @@ const char *const dialect_old_table =
     " transition_at bigint unsigned NOT NULL, owner_id char(32) NOT NULL,"
     " version int unsigned NOT NULL)";
 const char *const dialect_wide_table =
-    "INSERT INTO simba_mutex SELECT concat('row-', seq), 0, 0, 0, '', 0 FROM seq_1_to_20000;"
+    "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"
+    " SELECT concat('row-', seq), 0, 0, 0, '', 0 FROM seq_1_to_20000;"
     "ANALYZE TABLE simba_mutex";
 
 const char *const dialect_trigger =

@@ -25,7 +25,6 @@ static int start_servers(void **state)
     char position[128];
     struct host host;
 
-    (void)state;
     server.logs_statements = true;
     server_create(&server, false);
     server_create(&replica, false);
@@ -51,7 +50,6 @@ static int stop_servers(void **state)
 
 static int make_writable(void **state)
 {
-    (void)state;
     server_sql(&server, "%s", dialect_read_write);
     return 0;
 }
@@ -126,7 +124,6 @@ static void assert_refused(const char *user, const struct change batch[BATCH_MAX
 
 static void no_request_of_a_connected_client_changes_anything(void **state)
 {
-    (void)state;
     for (size_t u = 0; u < TEST_COUNT(users); u++)
         for (size_t i = 0; i < TEST_COUNT(batches); i++)
             assert_refused(users[u], batches[i]);
@@ -143,7 +140,6 @@ static void a_client_goes_on_when_it_may_write_again(void **state)
     uint64_t revisions[BATCH_MAX];
     struct host host;
 
-    (void)state;
     open_with_rows(&host, users[0], revisions);
     server_sql(&server, "%s", dialect_read_only);
     assert_false(renews(&host));
@@ -161,7 +157,6 @@ static void nor_do_rows_change_by_hand(void **state)
     struct host host;
     bool done = false;
 
-    (void)state;
     open_with_rows(&host, users[0], revisions);
     assert_true(host_close(&host));
     for (int i = 0; i < 5; i++) {
@@ -242,7 +237,6 @@ static void after_a_switch_over_there_is_one_owner(void **state)
     char position[128];
     int64_t version;
 
-    (void)state;
     journal_init(&journal);
     options = journal_options(&journal);
     contender_open(&old, &server, &options);

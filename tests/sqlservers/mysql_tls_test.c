@@ -19,7 +19,6 @@ static int open_store(void **state)
 {
     struct host host;
 
-    (void)state;
     server.tls = true;
     server_create(&server, false);
     return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
@@ -56,7 +55,6 @@ static void a_request_is_carried_out_by_the_worker(void **state)
     struct host host;
     struct answer answer = {&host, &call};
 
-    (void)state;
     open_host(&host);
     host_submit(&host, &call, 1);
     assert_true(test_wait(has_come, &answer)); /* and nobody turns the loop */
@@ -74,7 +72,6 @@ static void a_request_ends_in_time_while_the_server_hangs(void **state)
 {
     struct host host;
 
-    (void)state;
     open_host(&host);
     server_pause(&server);
     for (int i = 0; i < 2; i++) {
@@ -160,7 +157,6 @@ static void connecting_ends_in_time_while_the_handshake_hangs(void **state)
     pthread_t thread;
     void *greeted;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, greet, &listener), 0);
     assert_int_equal(host_open(&host, server_url(&silent, dialect_admin, TLS)), SIMBA_EUNAVAILABLE);
     assert_true(simba_now_ms() - began_ms < 1000 + LATE_MS);
@@ -178,7 +174,6 @@ static void a_server_that_leaves_in_the_handshake_raises_no_signal(void **state)
     pthread_t thread;
     void *greeted;
 
-    (void)state;
     server_watch_pipes();
     assert_int_equal(pthread_create(&thread, NULL, greet_and_leave, &listener), 0);
     assert_int_equal(host_open(&host, server_url(&leaving, dialect_admin, TLS)),

@@ -77,7 +77,6 @@ static void a_start_with_a_name_that_is_too_long_fails_at_once(void **state)
     simba_scheduler *scheduler;
     simba_locker *locker;
 
-    (void)state;
     check(simba_contender_start(contender, &error), &error);
     assert_int_equal(simba_contender_status(contender), SIMBA_INITIAL);
     watching.mutex = LONG_NAME;
@@ -123,7 +122,6 @@ static void a_column_that_was_widened_takes_it_after_the_next_connection(void **
     simba_client *client = open_client(false);
     simba_contender *contender = make_contender(client);
 
-    (void)state;
     assert_int_equal(simba_contender_start(contender, NULL), SIMBA_EINVAL);
     server_sql(&server, "%s", dialect_widen_mutex);
     dialect_kill_clients(&server);
@@ -146,7 +144,6 @@ static void a_name_that_is_refused_later_is_logged_as_an_error(void **state)
     simba_contender *contender;
     simba_client *client;
 
-    (void)state;
     server_kill(&server);
     client = open_client(true);
     contender = make_contender(client);

@@ -70,7 +70,6 @@ static void clients_behind_a_pooler_pass_the_kit(void **state)
 {
     static const char *const cases[] = {"multi_contend", "contract", "guard", "late_reply"};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
@@ -113,7 +112,6 @@ static void a_release_is_noticed_without_listen(void **state)
 {
     int64_t took_ms = SOON_MS;
 
-    (void)state;
     for (int i = 0; i < TRIES && took_ms >= SOON_MS; i++)
         took_ms = time_of_notice();
     assert_true(took_ms < SOON_MS);
@@ -127,7 +125,6 @@ static void a_pooler_that_leaves_sessions_alone_is_listened_through(void **state
     struct call held;
     char url[256];
 
-    (void)state;
     snprintf(url, sizeof url, "%s://%s@127.0.0.1:%d/kept?poll=60s", dialect_scheme, dialect_admin,
              pooler.port);
     assert_int_equal(host_open(&owner, server.url), SIMBA_OK);
@@ -152,7 +149,6 @@ static void a_table_that_is_locked_is_not_waited_for_behind_a_pooler(void **stat
                            host_call(SIMBA_OP_READ, "table", NULL, 0)};
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, server_url(&pooler, dialect_admin, "")), SIMBA_OK);
     session_sql(admin, "BEGIN");
     session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
@@ -179,7 +175,6 @@ static void connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_en
     int64_t begin_ms;
     int code;
 
-    (void)state;
     session_sql(admin, "BEGIN");
     session_sql(admin, "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE");
     begin_ms = test_now_ms();
@@ -203,7 +198,6 @@ static void nothing_is_left_behind_in_pooled_sessions(void **state)
 {
     struct session *sessions[POOL];
 
-    (void)state;
     for (size_t i = 0; i < POOL; i++) {
         sessions[i] = session_open(&pooler);
         session_sql(sessions[i], "BEGIN"); /* so that each has a session of its own */

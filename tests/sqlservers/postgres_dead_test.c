@@ -50,7 +50,6 @@ static void a_waiter_behind_a_dead_process_is_told_when_to_come(void **state)
 {
     struct call held;
 
-    (void)state;
     assert_int_equal(host_open(&owner, server.url), SIMBA_OK);
     assert_int_equal(host_open(&waiter, server.url), SIMBA_OK);
     held = acquire(&owner, "a");

@@ -14,7 +14,6 @@ static void the_row_of_a_dead_client_is_deleted(void **state)
     struct call held = wins(&one, "row", "a");
     struct host gone;
 
-    (void)state;
     assert_int_equal(host_open(&gone, server.url), SIMBA_OK);
     waits(&gone, "row", "g", "a");
     gone.ops->listen(gone.backend, "row", NULL, true);
@@ -78,7 +77,6 @@ static void a_release_sees_a_waiter_that_joins_while_it_runs(void **state)
     struct call held = wins(&one, "instant", "a");
     struct call release;
 
-    (void)state;
     hears(&two, "instant", "b");
     session_sql(session, "SELECT pg_advisory_lock(%d)", LET_GO);
     stop_releases();
@@ -101,7 +99,6 @@ static void a_waiter_that_joins_while_a_release_commits_wins(void **state)
     struct call held = wins(&one, "commit", "a");
     struct call release;
 
-    (void)state;
     server_sql(&server, "CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$"
                         " BEGIN PERFORM pg_sleep(0.15); RETURN NULL; END $$;"
                         "CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON simba_mutex"
@@ -117,6 +114,67 @@ static void a_waiter_that_joins_while_a_release_commits_wins(void **state)
     assert_int_equal(rows_of("commit"), 0);
 }
 
+/* The mark says only that the line is to be looked at. */
+static void a_mark_without_a_reservation_bars_nobody(void **state)
+{
+    struct call held = wins(&one, "marked", "a");
+
+    gives_back(&one, &held);
+    server_sql(&server, "UPDATE simba_mutex SET acquired_at = %s + 60000 WHERE mutex = 'marked'",
+               dialect_now_ms);
+    held = wins(&two, "marked", "b");
+    gives_back(&two, &held);
+    assert_int_equal(server_number(&server, "SELECT acquired_at FROM simba_mutex"
+                                            " WHERE mutex = 'marked'"),
+                     0);
+}
+
+/* Since `instant`, of the server's clock. */
+static bool one_has_read_its_place(void *instant)
+{
+    char sql[256];
+
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'simba' AND state ="
+             " 'idle' AND query LIKE 'SELECT mutex, %%count(*)%%' AND query_start > '%s'",
+             (const char *)instant);
+    return server_number(&server, sql) > 0;
+}
+
+/* It finds the mutex free and reserved for itself, and its row locked. */
+static void a_waiter_that_meets_the_lock_of_one_that_overtakes_it_is_in_line_again(void **state)
+{
+    struct session *jvm = session_open(&server);
+    struct call held = wins(&one, "overtaken", "a");
+    struct call attempt = host_call(SIMBA_OP_ACQUIRE, "overtaken", "b", 0);
+    char instant[64];
+
+    waits(&two, "overtaken", "b", "a");
+    gives_back(&one, &held);
+    session_sql(jvm, "BEGIN");
+    session_sql(jvm,
+                "UPDATE simba_mutex SET acquired_at = %s, ttl_at = %s + 10000, transition_at = %s +"
+                " 20000, owner_id = 'jvm', version = version + 1 WHERE mutex = 'overtaken'",
+                dialect_now_ms, dialect_now_ms, dialect_now_ms);
+    snprintf(instant, sizeof instant, "%s", server_sql(&server, "SELECT clock_timestamp()"));
+    hears(&two, "another", "b"); /* so that the loop does not carry it out itself */
+    attempt.request.reserve_ms = RESERVE_MS;
+    host_submit(&two, &attempt, 1);
+    assert_true(test_wait(one_has_read_its_place, instant));
+    session_sql(jvm, "COMMIT");
+    assert_true(host_wait(&two, &attempt, 1));
+    assert_string_equal(attempt.owner, "jvm");
+    assert_int_equal(attempt.place, 1);
+    assert_int_equal(server_number(&server, "SELECT reserved_until FROM simba_waiter"
+                                            " WHERE mutex = 'overtaken' AND id = 'b'"),
+                     0);
+    jvm_releases("overtaken");
+    held = wins(&two, "overtaken", "b");
+    gives_back(&two, &held);
+    assert_int_equal(rows_of("overtaken"), 0);
+    session_close(jvm);
+}
+
 /* The release is committed by then, so its failure is nobody's; but the connection is of no more
  * use. */
 static void a_release_that_cannot_wake_in_time_does_not_concern_the_next_request(void **state)
@@ -124,7 +182,6 @@ static void a_release_that_cannot_wake_in_time_does_not_concern_the_next_request
     struct host hasty;
     struct call held;
 
-    (void)state;
     assert_int_equal(host_open(&hasty, server_url(&server, dialect_admin, "timeout=300ms")),
                      SIMBA_OK);
     held = wins(&hasty, "late", "a");
@@ -151,7 +208,6 @@ static void a_table_without_its_index_gets_one(void **state)
 {
     struct host host;
 
-    (void)state;
     server_sql(&server, "DROP INDEX simba_waiter_order");
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     assert_int_equal(server_number(&server, count_indexes), 1);
@@ -164,7 +220,6 @@ static void a_user_that_may_not_create_the_index_is_told_once(void **state)
     struct host host;
     struct call held;
 
-    (void)state;
     server_sql(&server, "%s", dialect_create_user);
     server_sql(&server, "%s", dialect_grant_use);
     server_sql(&server, "DROP INDEX simba_waiter_order");
@@ -188,7 +243,6 @@ static void an_observer_is_told_of_a_release(void **state)
 {
     struct call held = wins(&one, "seen", "a");
 
-    (void)state;
     two.ops->listen(two.backend, "seen", NULL, true);
     assert_string_equal(host_do(&two, SIMBA_OP_READ, "seen", NULL, 0).owner, "a");
     hear_by_now(&two);
@@ -221,7 +275,6 @@ static void clients_that_wait_for_others_do_not_slow_a_cycle_down(void **state)
     struct call held = wins(&two, "other", "x");
     int64_t alone_ms = INT64_MAX, among_ms = INT64_MAX;
 
-    (void)state;
     cycles_ms(CYCLES);
     for (int i = 0; i < 3; i++) {
         int64_t took_ms = cycles_ms(CYCLES);
@@ -258,6 +311,8 @@ int main(void)
         ON_CLIENTS(the_row_of_a_dead_client_is_deleted),
         ON_CLIENTS(a_release_sees_a_waiter_that_joins_while_it_runs),
         ON_CLIENTS(a_waiter_that_joins_while_a_release_commits_wins),
+        ON_CLIENTS(a_mark_without_a_reservation_bars_nobody),
+        ON_CLIENTS(a_waiter_that_meets_the_lock_of_one_that_overtakes_it_is_in_line_again),
         ON_CLIENTS(a_release_that_cannot_wake_in_time_does_not_concern_the_next_request),
         ON_CLIENTS(a_table_without_its_index_gets_one),
         ON_CLIENTS(a_user_that_may_not_create_the_index_is_told_once),

@@ -78,7 +78,6 @@ static void a_release_that_was_rolled_back_is_not_told_as_made(void **state)
     pthread_t thread;
     void *notified;
 
-    (void)state;
     server_sql(&server, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server_sql(&server, "SELECT pg_reload_conf()");
     assert_true(test_wait(knows_standby, NULL));
@@ -115,7 +114,6 @@ static void an_acquire_that_was_rolled_back_makes_nobody_an_owner(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "acquired", "a", 0);
     host_do(&host, SIMBA_OP_RELEASE, "acquired", "a", call.revision);
@@ -147,7 +145,6 @@ static void a_table_that_is_locked_is_not_waited_for_without_an_end(void **state
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "other", "a", 0);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "table", "a", 0);
@@ -172,7 +169,6 @@ static void a_look_does_not_wait_for_the_table_without_an_end(void **state)
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "other", "a", 0);
     session_sql(admin, "BEGIN");
@@ -195,7 +191,6 @@ static void others_are_tried_while_a_request_waits_for_the_table(void **state)
     struct session *admin = session_open(&server);
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     session_sql(admin, "BEGIN");
     session_sql(admin, "LOCK TABLE simba_mutex IN SHARE MODE");
@@ -242,7 +237,6 @@ static void connecting_does_not_wait_for_the_table_without_an_end(void **state)
     struct session *admin = session_open(&server);
     struct host host;
 
-    (void)state;
     lock_table(admin);
     assert_int_equal(host_open(&host, server_url(&server, dialect_admin, "connect-timeout=1s")),
                      SIMBA_EUNAVAILABLE);
@@ -260,7 +254,6 @@ static void a_table_that_is_locked_briefly_can_be_connected_to(void **state)
     pthread_t thread;
     void *waited;
 
-    (void)state;
     lock_table(admin);
     assert_int_equal(pthread_create(&thread, NULL, commit_when_waited_for, admin), 0);
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
@@ -287,7 +280,6 @@ static void somebody_who_creates_the_table_is_waited_for(void **state)
     pthread_t thread;
     void *waited;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "created", "a", 0);
     create_table(admin);
@@ -305,7 +297,6 @@ static void who_creates_the_table_for_too_long_is_not_told_as_a_row(void **state
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     create_table(admin);
     call = do_limited(&host, SIMBA_OP_ACQUIRE, "created", "a", 0);
@@ -337,7 +328,6 @@ static void a_limit_that_a_trigger_undoes_is_sent_with_each_request(void **state
     struct host host;
     struct call call;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "undone", "a", 0);
     session_sql(admin, "%s", undo_limit);
@@ -389,7 +379,6 @@ static void a_release_that_comes_late_ends_no_newer_lease(void **state)
     struct host host;
     bool released = false;
 
-    (void)state;
     server_sql(&server, "%s", dialect_create_user);
     server_sql(&server, "%s", dialect_grant_use);
     server_sql(&server, "%s", hold_up);

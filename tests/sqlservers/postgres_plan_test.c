@@ -29,8 +29,8 @@ static const char *explain(int statement, const char *mode)
     struct session *session = session_open(&server);
 
     sb_postgres_bind(statement, &values, &parameters);
-    session_sql(session, "SET plan_cache_mode = %s", mode);
-    sb_postgres_statement_text(statement, "public.simba_mutex", text);
+    session_sql(session, "SET plan_cache_mode = %s; SET enable_seqscan = off", mode); /* as ours */
+    sb_postgres_statement_text(statement, "public.simba_mutex", true, text);
     session_sql(session, "PREPARE p AS %s", text);
     snprintf(plan, sizeof plan, "%s",
              session_sql(session, "EXPLAIN (COSTS OFF) EXECUTE p%s", arguments[parameters.count]));
@@ -47,15 +47,22 @@ static bool has_keys(int statement, const char *plan)
     case SB_SQL_QUEUE:
     case SB_SQL_WATCH:
     case SB_POSTGRES_LOOK:
+    case SB_POSTGRES_RESTORE:
         return strstr(plan, "simba_waiter_order") != NULL;
     case SB_SQL_JOIN:
     case SB_POSTGRES_FORGET:
         return strstr(plan, "simba_mutex_pkey") != NULL &&
                strstr(plan, "simba_waiter_pkey") != NULL;
     case SB_SQL_SELECT_PLACE:
-    case SB_POSTGRES_HAND_ON:
         return strstr(plan, "simba_mutex_pkey") != NULL &&
                strstr(plan, "simba_waiter_order") != NULL;
+    case SB_POSTGRES_CLEAN: /* a join, or a list of ids, would read the whole line */
+        return strstr(plan, "simba_waiter_order") != NULL && strstr(plan, "Tid Scan") != NULL &&
+               strstr(plan, "Nested Loop") == NULL && strstr(plan, "<> 0") == NULL;
+    case SB_POSTGRES_HAND_ON:
+        return strstr(plan, "simba_mutex_pkey") != NULL &&
+               strstr(plan, "simba_waiter_order") != NULL &&
+               strstr(plan, "simba_waiter_pkey") != NULL && strstr(plan, "Nested Loop") == NULL;
     default:
         return strstr(plan, "simba_mutex_pkey") != NULL;
     }

@@ -51,7 +51,8 @@ const char *const dialect_old_table =
     " ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(32) NOT NULL,"
     " version bigint NOT NULL)";
 const char *const dialect_wide_table =
-    "INSERT INTO simba_mutex SELECT 'row-' || i, 0, 0, 0, '', 0 FROM generate_series(1, 20000) i;"
+    "INSERT INTO simba_mutex (mutex, acquired_at, ttl_at, transition_at, owner_id, version)"
+    " SELECT 'row-' || i, 0, 0, 0, '', 0 FROM generate_series(1, 20000) i;"
     "ANALYZE simba_mutex";
 
 const char *const dialect_trigger =

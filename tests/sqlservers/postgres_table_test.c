@@ -21,7 +21,6 @@ static void ids_that_a_collation_takes_for_one_do_not_own_together(void **state)
 {
     struct host host;
 
-    (void)state;
     server_sql(&server, "CREATE COLLATION IF NOT EXISTS folding (provider = icu,"
                         " locale = 'und-u-ks-level2', deterministic = false)");
     make_table("varchar(66)", "varchar(128) COLLATE folding");
@@ -39,7 +38,6 @@ static void a_column_that_pads_names_is_refused(void **state)
 {
     struct host host;
 
-    (void)state;
     make_table("varchar(66)", "char(32)");
     host_expect_failure(server.url, SIMBA_ECONFIG, "ALTER COLUMN owner_id TYPE varchar(128)");
     make_table("char(66)", "varchar(128)");

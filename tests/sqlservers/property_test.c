@@ -74,7 +74,6 @@ static void owners_are_renewed_while_a_property_is_locked(void **state)
     struct call calls[LOCKED + 1];
     struct session *session;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     set_property(&host, "locked");
     owned = host_do(&host, SIMBA_OP_ACQUIRE, "mine", "me", 0);
@@ -100,7 +99,6 @@ static void other_properties_are_written_while_one_is_locked(void **state)
     struct call calls[LOCKED + 1];
     struct session *session;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     set_property(&host, "locked");
     set_property(&host, "free");
@@ -122,7 +120,6 @@ static void a_property_that_stays_locked_fails_alone_and_in_time(void **state)
     struct call owned, call = set_call("locked", "ended");
     struct session *session;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     set_property(&host, "locked");
     owned = host_do(&host, SIMBA_OP_ACQUIRE, "mine", "me", 0);

@@ -9,7 +9,6 @@ static int listening; /* clients */
 
 int open_clients(void **state)
 {
-    (void)state;
     listening = 0;
     return host_open(&one, server.url) == SIMBA_OK && host_open(&two, server.url) == SIMBA_OK &&
                    host_open(&three, server.url) == SIMBA_OK
@@ -19,7 +18,6 @@ int open_clients(void **state)
 
 int close_clients(void **state)
 {
-    (void)state;
     return host_close(&one) && host_close(&two) && host_close(&three) ? 0 : -1;
 }
 

@@ -14,7 +14,6 @@ static void the_first_in_line_is_woken_and_the_second_told(void **state)
 {
     struct call held;
 
-    (void)state;
     held = wins(&one, "order", "a");
     hears(&two, "order", "b");
     waits(&two, "order", "b", "a");
@@ -39,7 +38,6 @@ static void places_are_told_and_the_line_is_listed(void **state)
     struct call held = wins(&one, "places", "a");
     struct call queue;
 
-    (void)state;
     waits(&two, "places", "b", "a");
     waits(&three, "places", "c", "a");
     assert_int_equal(host_place(&two, "places", "b"), 1);
@@ -61,7 +59,6 @@ static void a_newcomer_does_not_barge(void **state)
     struct call held = wins(&one, "barge", "a");
     struct call call;
 
-    (void)state;
     waits(&two, "barge", "b", "a");
     gives_back(&one, &held);
     call = acquire(&three, "barge", "c");
@@ -80,7 +77,6 @@ static void without_reservations_a_newcomer_wins(void **state)
     struct call held = wins(&one, "unfair", "a");
     struct call call;
 
-    (void)state;
     waits(&two, "unfair", "b", "a");
     gives_back(&one, &held);
     call = host_do(&three, SIMBA_OP_ACQUIRE, "unfair", "c", 0);
@@ -98,7 +94,6 @@ static void a_waiter_that_hangs_costs_one_reservation_once(void **state)
     struct call held = wins(&one, "hang", "a");
     struct call call;
 
-    (void)state;
     waits(&two, "hang", "b", "a");
     waits(&three, "hang", "c", "a");
     gives_back(&one, &held);
@@ -120,7 +115,6 @@ static void a_waiter_that_leaves_passes_it_on(void **state)
 {
     struct call held = wins(&one, "leave", "a");
 
-    (void)state;
     hears(&three, "leave", "c");
     waits(&two, "leave", "b", "a");
     waits(&three, "leave", "c", "a");
@@ -139,7 +133,6 @@ static void a_dead_client_is_passed_over_once(void **state)
     struct call held = wins(&one, "dead", "a");
     struct host gone;
 
-    (void)state;
     assert_int_equal(host_open(&gone, server.url), SIMBA_OK);
     waits(&gone, "dead", "g", "a");
     assert_true(host_close(&gone));
@@ -154,6 +147,52 @@ static void a_dead_client_is_passed_over_once(void **state)
     assert_int_equal(rows_of("dead"), 0);
 }
 
+/* ---- Those that are overtaken ---------------------------------------------------------------- */
+
+/* Neither fair=no nor the other library heeds a reservation. */
+static struct call overtakes(struct host *host, const char *mutex, const char *id)
+{
+    struct call call = host_do(host, SIMBA_OP_ACQUIRE, mutex, id, 0);
+
+    assert_string_equal(call.owner, id);
+    return call;
+}
+
+static bool one_is_told(void *mutex)
+{
+    return host_notices(&two, SIMBA_NOTICE_RELEASED, mutex, "b") > 0 ||
+           host_notices(&three, SIMBA_NOTICE_RELEASED, mutex, "c") > 0;
+}
+
+/* The one that overtakes does not last as long as the reservation, and the waiter that it was for
+ * has not come yet: perhaps it never will. */
+static void a_release_after_one_that_overtook_tells_a_waiter(void **state)
+{
+    struct call held = wins(&one, "overtaken", "a");
+
+    hears(&two, "overtaken", "b");
+    waits(&two, "overtaken", "b", "a");
+    hears(&three, "overtaken", "c");
+    waits(&three, "overtaken", "c", "a");
+    hear_by_now(&two);
+    hear_by_now(&three);
+    gives_back(&one, &held);
+    assert_true(host_wait_notice(&two, SIMBA_NOTICE_RELEASED, "overtaken", "b"));
+    assert_true(host_wait_notice(&three, SIMBA_NOTICE_RESERVED, "overtaken", "c"));
+    for (int term = 0; term < 3; term++) {
+        held = overtakes(&one, "overtaken", "n");
+        host_forget_notices(&two);
+        host_forget_notices(&three);
+        gives_back(&one, &held);
+        assert_true(host_run_until(&two, one_is_told, "overtaken"));
+    }
+    held = wins(&two, "overtaken", "b");
+    gives_back(&two, &held);
+    held = wins_at_last(&three, "overtaken", "c");
+    gives_back(&three, &held);
+    assert_int_equal(rows_of("overtaken"), 0);
+}
+
 /* ---- The other library ----------------------------------------------------------------------- */
 
 static void statements_of_the_other_library_share_the_mutex(void **state)
@@ -161,7 +200,6 @@ static void statements_of_the_other_library_share_the_mutex(void **state)
     struct call held = wins(&one, "jvm", "a");
     struct call call;
 
-    (void)state;
     waits(&two, "jvm", "b", "a");
     assert_false(jvm_acquires("jvm"));
     gives_back(&one, &held);
@@ -184,7 +222,6 @@ static void without_the_table_everybody_is_woken_and_one_line_says_so(void **sta
     struct host old, other;
     struct call held;
 
-    (void)state;
     server_sql(&server, "%s", dialect_create_user);
     server_sql(&server, "GRANT SELECT, INSERT, UPDATE ON simba_mutex TO plain");
     assert_int_equal(host_open(&old, server_url(&server, "plain:secret", "")), SIMBA_OK);
@@ -262,7 +299,6 @@ static double commits_per_term(void)
 
 static void a_crowd_costs_few_commits_per_hand_over(void **state)
 {
-    (void)state;
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(simba_client_open(server.url, NULL, &clients[i], NULL), SIMBA_OK);
     assert_true(commits_per_term() <= COMMITS_MAX);
@@ -281,6 +317,7 @@ int main(void)
         ON_CLIENTS(a_waiter_that_hangs_costs_one_reservation_once),
         ON_CLIENTS(a_waiter_that_leaves_passes_it_on),
         ON_CLIENTS(a_dead_client_is_passed_over_once),
+        ON_CLIENTS(a_release_after_one_that_overtook_tells_a_waiter),
         ON_CLIENTS(statements_of_the_other_library_share_the_mutex),
         ON_CLIENTS(without_the_table_everybody_is_woken_and_one_line_says_so),
         cmocka_unit_test(a_crowd_costs_few_commits_per_hand_over),

@@ -23,13 +23,11 @@ static struct simba_error error;
 
 static int open_repository(void **state)
 {
-    (void)state;
     return simba_repository_open(url, &repository, &error);
 }
 
 static int close_repository(void **state)
 {
-    (void)state;
     simba_repository_close(repository);
     return 0;
 }
@@ -40,7 +38,6 @@ static void init_adds_a_free_row_and_reports_one_that_is_there(void **state)
 {
     struct simba_record record;
 
-    (void)state;
     assert_ok(simba_repository_init_mutex(repository, "init", &error));
     assert_ok(simba_repository_get_owner(repository, "init", &record, &error));
     assert_string_equal(record.mutex, "init");
@@ -58,7 +55,6 @@ static void try_init_leaves_what_is_there_alone(void **state)
     bool created = false;
     bool acquired = false;
 
-    (void)state;
     assert_ok(simba_repository_try_init_mutex(repository, "try", &created, &error));
     assert_true(created);
     assert_ok(simba_repository_acquire(repository, "try", "a", TTL, TRANSITION, &acquired, &error));
@@ -74,7 +70,6 @@ static void what_is_missing_is_said_and_results_stay_untouched(void **state)
     struct simba_record record = {.version = 77};
     bool result = true;
 
-    (void)state;
     assert_int_equal(simba_repository_get_owner(repository, "none", &record, &error),
                      SIMBA_ENOTFOUND);
     assert_non_null(strstr(error.text, "none"));
@@ -92,7 +87,6 @@ static void acquire_and_get_owner_adds_renews_and_tells(void **state)
     struct simba_record second;
     bool acquired = false;
 
-    (void)state;
     assert_ok(simba_repository_acquire_and_get_owner(repository, "get", "a", TTL, TRANSITION,
                                                      &acquired, &first, &error));
     assert_true(acquired);
@@ -116,7 +110,6 @@ static void release_gives_back_what_the_id_owns(void **state)
     struct simba_record record;
     bool result = false;
 
-    (void)state;
     assert_ok(simba_repository_acquire_and_get_owner(repository, "rel", "a", TTL, TRANSITION,
                                                      &result, &record, &error));
     assert_ok(simba_repository_release(repository, "rel", "b", &result, &error));
@@ -132,7 +125,6 @@ static void the_table_is_created_once(void **state)
 {
     bool created = true;
 
-    (void)state;
     assert_ok(simba_repository_init_schema(repository, &created, &error));
     assert_false(created);
 }
@@ -142,7 +134,6 @@ static void bad_input_is_refused(void **state)
     struct simba_record record;
     bool result;
 
-    (void)state;
     assert_int_equal(simba_repository_get_owner(repository, " ", &record, &error), SIMBA_EINVAL);
     assert_int_equal(
         simba_repository_acquire(repository, "m", "a@@b", TTL, TRANSITION, &result, &error),
@@ -203,7 +194,6 @@ static void who_comes_at_the_same_moment_does_no_harm(void **state)
     struct rival rivals[THREADS] = {{0}};
     int wins = 0;
 
-    (void)state;
     for (int i = 0; i < THREADS; i++) {
         rivals[i].number = i;
         pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]);
@@ -222,7 +212,6 @@ static void another_store_is_not_supported(void **state)
 {
     simba_repository *none = NULL;
 
-    (void)state;
     assert_int_equal(simba_repository_open("memory:x", &none, &error), SIMBA_EUNSUPPORTED);
     assert_null(none);
     simba_repository_close(none);
@@ -239,7 +228,6 @@ static char folder[TEST_PATH_MAX];
 
 static int use_file(void **state)
 {
-    (void)state;
     test_folder_create(folder);
     snprintf(url, sizeof url, "sqlite:%s/db", folder);
     return 0;
@@ -247,7 +235,6 @@ static int use_file(void **state)
 
 static int remove_file(void **state)
 {
-    (void)state;
     test_folder_remove(folder);
     return 0;
 }

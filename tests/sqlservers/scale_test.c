@@ -49,7 +49,6 @@ static void thousands_of_mutexes_cost_few_commits_and_connections(void **state)
     int64_t began_ms;
     int64_t took_ms;
 
-    (void)state;
     assert_int_equal(
         simba_client_open(server_url(&server, dialect_admin, LEASE), NULL, &client, NULL),
         SIMBA_OK);

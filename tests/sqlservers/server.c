@@ -386,14 +386,12 @@ void server_destroy(struct server *s)
 
 int server_setup(void **state)
 {
-    (void)state;
     server_create(&server, false);
     return 0;
 }
 
 int server_teardown(void **state)
 {
-    (void)state;
     server_destroy(&server);
     return 0;
 }

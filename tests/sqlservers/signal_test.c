@@ -25,7 +25,6 @@ static int open_store(void **state)
 {
     struct host host;
 
-    (void)state;
     server.tls = true;
     server_create(&server, false);
     return host_open(&host, server.url) == SIMBA_OK && host_close(&host) ? 0 : -1;
@@ -81,7 +80,6 @@ static int use_store_elsewhere(const char *options)
 
 static void the_handler_of_an_application_stays(void **state)
 {
-    (void)state;
     assert_int_equal(use_store_elsewhere(UNHURRIED), 0);
     assert_int_equal(use_store_elsewhere(TLS UNHURRIED), 0);
 }
@@ -173,7 +171,6 @@ static void lose_repository(const char *options)
 
 static void a_repository_that_loses_its_server_raises_no_signal(void **state)
 {
-    (void)state;
     lose_repository(HURRIED);
     lose_repository(TLS HURRIED);
 }
@@ -185,7 +182,6 @@ static void a_signal_that_the_application_has_yet_to_take_stays(void **state)
     simba_repository *repository;
     sigset_t pipe;
 
-    (void)state;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     signal(SIGPIPE, handle);
@@ -221,7 +217,6 @@ static void lose_client(const char *options)
 
 static void a_client_that_loses_its_server_raises_no_signal(void **state)
 {
-    (void)state;
     lose_client(HURRIED);
     lose_client(TLS HURRIED);
 }

@@ -141,7 +141,6 @@ static void each_change_is_one_statement_alone_and_in_turn(void **state)
 {
     struct host mine, other;
 
-    (void)state;
     server_sql(&server, "DELETE FROM simba_mutex WHERE mutex = 'm'");
     assert_int_equal(host_open(&mine, server.url), SIMBA_OK);
     assert_int_equal(host_open(&other, server.url), SIMBA_OK);
@@ -168,7 +167,6 @@ static void a_wait_with_a_limit_ends_in_time_while_the_server_hangs(void **state
     simba_client *client = open_client(LEASE);
     simba_locker *locker = used_locker(client, "hangs");
 
-    (void)state;
     server_pause(&server);
     for (int64_t limit_ms = 50; limit_ms <= 800; limit_ms *= 4) {
         int64_t took_ms = time_of_wait(locker, limit_ms);
@@ -190,7 +188,6 @@ static void a_client_closes_while_the_server_hangs(void **state)
     simba_locker *locker = used_locker(client, "closes");
     int64_t began_ms;
 
-    (void)state;
     server_pause(&server);
     assert_int_not_equal(simba_locker_acquire_timeout(locker, 50, NULL), SIMBA_OK);
     began_ms = simba_now_ms();
@@ -250,7 +247,6 @@ static void a_wait_is_cancelled_at_once_while_the_server_hangs(void **state)
     simba_locker *locker = used_locker(client, "cancelled");
     int64_t took_ms;
 
-    (void)state;
     server_pause(&server);
     took_ms = time_of_cancel(locker);
     for (int i = 1; i < TRIES && took_ms > LATE_MS; i++)
@@ -290,7 +286,6 @@ static void a_wait_that_the_loop_is_in_ends_in_time_too(void **state)
     int64_t cancel_ms = time_of_first(time_of_cancel);
     int64_t wait_ms = time_of_first(time_of_short_wait);
 
-    (void)state;
     for (int i = 1; i < TRIES && cancel_ms > LOOP_LATE_MS; i++)
         cancel_ms = time_of_first(time_of_cancel);
     for (int i = 1; i < TRIES && wait_ms > 50 + LOOP_LATE_MS; i++)
@@ -309,7 +304,6 @@ static void bytes_of_a_slow_answer_do_not_make_the_wait_of_a_busy_loop_longer(vo
     uv_loop_t loop;
     uv_async_t task;
 
-    (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(uv_async_init(&loop, &task, NULL), 0);
     uv_run(&loop, UV_RUN_NOWAIT); /* from here on the descriptor of the loop shows the task */
@@ -370,7 +364,6 @@ static void others_are_renewed_while_a_statement_waits_for_a_row(void **state)
     struct attempt attempt = {0};
     simba_locker *locker = used_locker(client, "locked");
 
-    (void)state;
     hold_others(client, others);
     session_sql(admin, "BEGIN");
     session_sql(admin, "SELECT * FROM simba_mutex WHERE mutex = 'locked' FOR UPDATE");
@@ -403,7 +396,6 @@ static void requests_that_come_meanwhile_follow(void **state)
                            host_call(SIMBA_OP_ACQUIRE, "n-2", "a", 0)};
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     host_do(&host, SIMBA_OP_ACQUIRE, "slow", "nobody", 0);
     server_sql(&server, "UPDATE simba_mutex SET owner_id = '', transition_at = 0");
@@ -448,7 +440,6 @@ static void threads_that_wait_at_once_are_all_served(void **state)
     pthread_t threads[THREADS];
     void *result;
 
-    (void)state;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_turns, client), 0);
     for (size_t i = 0; i < THREADS; i++) {
@@ -485,7 +476,6 @@ static void a_stream_of_requests_keeps_no_waiter_from_a_release(void **state)
     pthread_t thread;
     int64_t released_ms;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(held, NULL), SIMBA_OK);
     assert_int_equal(pthread_create(&thread, NULL, be_busy, &busy), 0);
     start(&attempt, locker);
@@ -545,7 +535,6 @@ static void acquire_slowly(struct host *host, struct call *call, bool on_loop,
 /* It was not applied, and then it is tried again; or nobody knows. */
 static void a_connection_that_is_lost_meanwhile_is_told_once(void **state)
 {
-    (void)state;
     for (int on_loop = 0; on_loop < 2; on_loop++) {
         struct host host;
         struct call call;
@@ -561,7 +550,6 @@ static void a_connection_that_is_lost_meanwhile_is_told_once(void **state)
 
 static void a_server_that_dies_meanwhile_leaves_the_outcome_unknown(void **state)
 {
-    (void)state;
     for (int on_loop = 0; on_loop < 2; on_loop++) {
         struct host host;
         struct call call;
@@ -592,7 +580,6 @@ static void a_connection_that_was_closed_while_idle_costs_nothing(void **state)
     simba_locker *locker = used_locker(client, "idle");
     double began_ms;
 
-    (void)state;
     dialect_kill_clients(&server);
     began_ms = cpu_ms();
     test_pause_ms(500);
@@ -608,7 +595,6 @@ static void a_connection_that_is_lost_raises_no_signal(void **state)
     struct call call = host_call(SIMBA_OP_ACQUIRE, "piped", "a", 0);
     struct host host;
 
-    (void)state;
     assert_int_equal(host_open(&host, server.url), SIMBA_OK);
     server_pause(&server);
     server_break_pipes(&server);

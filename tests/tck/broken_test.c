@@ -38,7 +38,6 @@ static void assert_passes(const char *only)
 /* The twin of all tests below. */
 static void without_a_fault_the_same_backend_passes(void **state)
 {
-    (void)state;
     assert_passes("start");
     assert_passes("restart");
     assert_passes("guard");
@@ -56,7 +55,6 @@ static void without_a_fault_the_same_backend_passes(void **state)
 
 static void an_acquire_that_always_grants_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_EVERYBODY_OWNS, "contract");
     assert_caught(BROKEN_EVERYBODY_OWNS, "guard");
     assert_caught(BROKEN_EVERYBODY_OWNS, "multi_contend");
@@ -67,13 +65,11 @@ static void an_acquire_that_always_grants_is_caught(void **state)
 
 static void a_guard_that_makes_an_owner_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_GUARD_CREATES, "contract");
 }
 
 static void a_revision_that_does_not_grow_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_REVISION_STANDS, "contract");
     assert_caught(BROKEN_REVISION_STANDS, "restart");
     assert_caught(BROKEN_REVISION_STANDS, "fence_grows");
@@ -83,20 +79,17 @@ static void a_revision_that_does_not_grow_is_caught(void **state)
  * it. */
 static void an_owner_without_a_revision_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_NO_REVISION, "contract");
     assert_caught(BROKEN_NO_REVISION, "start");
 }
 
 static void terms_of_one_id_that_are_alike_are_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_TERMS_ALIKE, "equal_ids");
 }
 
 static void a_release_that_does_nothing_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_RELEASE_DOES_NOTHING, "contract");
     assert_caught(BROKEN_RELEASE_DOES_NOTHING, "start");
     assert_caught(BROKEN_RELEASE_DOES_NOTHING, "late_reply");
@@ -104,21 +97,18 @@ static void a_release_that_does_nothing_is_caught(void **state)
 
 static void a_release_that_ignores_the_revision_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_RELEASE_OF_ANY, "contract");
     assert_caught(BROKEN_RELEASE_NEVER_MISSES, "contract");
 }
 
 static void a_lease_that_never_ends_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_LEASE_NEVER_ENDS, "contract");
     assert_caught(BROKEN_LEASE_NEVER_ENDS, "self_fence");
 }
 
 static void a_store_that_lets_others_in_too_early_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_NO_TRANSITION, "contract");
     assert_caught(BROKEN_NO_TRANSITION, "self_fence");
     assert_caught(BROKEN_NO_TRANSITION, "multi_contend");
@@ -126,14 +116,12 @@ static void a_store_that_lets_others_in_too_early_is_caught(void **state)
 
 static void an_answer_that_promises_too_much_time_is_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_ANSWERS_TWICE_AS_MUCH, "contract");
     assert_caught(BROKEN_ANSWERS_TWICE_AS_MUCH, "self_fence");
 }
 
 static void wrong_properties_are_caught(void **state)
 {
-    (void)state;
     assert_caught(BROKEN_PROPERTY_OF_ANY, "properties");
     assert_caught(BROKEN_PROPERTY_FORGETS, "properties");
     assert_caught(BROKEN_PROPERTY_CLOCK_STANDS, "properties");

@@ -12,10 +12,8 @@
 #include <pthread.h>
 
 #define FOLLOW_MUTEX "follow"
-#ifndef FOLLOW_LEASE_MS
 #define FOLLOW_LEASE_MS 30000 /* and as much of a transition */
-#endif
-#define FOLLOW_SOON_MS 3000 /* at once, on a busy machine */
+#define FOLLOW_SOON_MS 3000   /* at once, on a busy machine */
 #define FOLLOW_COUNT 3
 #define FOLLOW_ROUNDS 4
 

@@ -10,7 +10,6 @@ static void a_store_per_process_does_not_pass_as_shared(void **state)
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
     struct kit_result result;
 
-    (void)state;
     options.url = "memory:tck";
     options.processes = 3;
     options.contend_ms = 2000;
@@ -25,7 +24,6 @@ static void an_unknown_case_is_refused(void **state)
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
     struct kit_result result;
 
-    (void)state;
     options.url = "memory:tck";
     options.only = "no_such_case";
     result = kit_run(&options);
@@ -39,7 +37,6 @@ static void options_that_were_not_initialised_are_misuse(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     assert_int_equal(simba_tck_run(NULL, NULL, NULL, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_tck_run(&options, NULL, NULL, NULL), SIMBA_EMISUSE); /* no URL */
     options.url = "memory:tck";
@@ -57,7 +54,6 @@ static void a_store_that_cannot_be_used_is_no_failed_case(void **state)
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
     struct kit_result result;
 
-    (void)state;
     options.url = "nothing-like-that:";
     result = kit_run(&options);
     assert_int_not_equal(result.code, SIMBA_OK);
@@ -71,7 +67,6 @@ static void a_backend_that_never_answers_fails_the_case_in_time(void **state)
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
     struct kit_result result;
 
-    (void)state;
     broken_choose(BROKEN_SILENT);
     options.url = "memory:tck";
     options.backend = &broken_backend;

@@ -13,7 +13,6 @@ static void memory_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     kit_assert_passes(&options, "memory:tck", CASES);
 }
 
@@ -36,7 +35,6 @@ static void sqlite_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     run_on_sqlite(&options, CASES);
 }
 
@@ -44,7 +42,6 @@ static void sqlite_excludes_across_processes(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     options.processes = 3;
     options.only = "multi_process";
     run_on_sqlite(&options, 1);
@@ -55,7 +52,6 @@ static void sqlite_passes_the_kit_in_three_processes(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     options.processes = 3;
     run_on_sqlite(&options, CASES + 1);
 }

@@ -14,7 +14,6 @@
 
 static int enter(void **state)
 {
-    (void)state;
     hooks_reset();
     stage_open_host("?session-timeout=4s");
     return 0;
@@ -102,7 +101,6 @@ static void ask_while_the_session_ends(void)
 
 static void every_request_is_answered_once_when_handles_are_closed_right_after_drops(void **state)
 {
-    (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         ask_while_the_session_ends();
         assert_true(host_run_until(&host, leads_all, NULL));
@@ -175,7 +173,6 @@ static void a_contest_whose_session_is_over_fails_before_its_client_is_gone(void
 {
     struct call again = host_call(SIMBA_OP_ACQUIRE, "m", "me", 0);
 
-    (void)state;
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "me", 0).owner, "me");
     close_while_the_session_is_over(&again);
 }
@@ -185,7 +182,6 @@ static void a_look_whose_session_is_over_fails_before_its_client_is_gone(void **
 {
     struct call release = host_call(SIMBA_OP_RELEASE, "m", "me", 1);
 
-    (void)state;
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "first", 0).owner, "first");
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "m", "me", 0).owner, "first");
     close_while_the_session_is_over(&release);

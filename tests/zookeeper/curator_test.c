@@ -129,7 +129,6 @@ static void a_hundred_hand_overs_between_curator_and_us(void **state)
 {
     struct party party;
 
-    (void)state;
     party_join(&party, server_url(&server, "?ttl=5s&transition=5s"), MUTEX, "ours");
     party_await_acquired(&party, 1);
     for (unsigned round = 1; round <= ROUNDS; round++)

@@ -15,14 +15,12 @@ static struct server servers[ENSEMBLE_SIZE];
 
 static int enter(void **state)
 {
-    (void)state;
     ensemble_start(servers);
     return 0;
 }
 
 static int leave(void **state)
 {
-    (void)state;
     ensemble_stop(servers);
     return 0;
 }
@@ -55,7 +53,6 @@ static void contenders_survive_the_end_of_the_leading_server(void **state)
     uint64_t fence;
     int64_t killed_ms;
 
-    (void)state;
     party_join(&owner, url(), MUTEX, "owner");
     party_await_acquired(&owner, 1);
     fence = atomic_load(&owner.fence);
@@ -104,7 +101,6 @@ static void two_never_own_when_the_server_of_the_owner_is_cut_off_behind_a_renew
     struct server *follower = a_follower();
     struct party rival;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         party_join(&owner, server_url(follower, rest), MUTEX, "owner");
         party_await_acquired(&owner, 1);
@@ -232,7 +228,6 @@ static void stand_still_and_win(struct server *follower, const char *rest)
 
 static void two_never_own_when_a_process_wins_after_it_stood_still(void **state)
 {
-    (void)state;
     for (int i = 0; i < 2; i++)
         stand_still_and_win(a_follower(),
                             "?ttl=1900ms&transition=2700ms&session-timeout=6s&jitter=0ms..50ms");
@@ -245,7 +240,6 @@ static void contenders_begin_anew_on_an_ensemble_that_came_back_without_data(voi
     static const char rest[] = "?ttl=2s&transition=2s&jitter=0ms..50ms";
     struct party waiter;
 
-    (void)state;
     party_join(&owner, ensemble_url(servers, rest), MUTEX, "owner");
     party_await_acquired(&owner, 1);
     ensemble_start_empty(servers);

@@ -7,7 +7,6 @@
 
 static void a_waiter_is_told_who_owns(void **state)
 {
-    (void)state;
     follow_assert_told(server_url(&server, ""), NULL, FOLLOW_SOON_MS);
 }
 

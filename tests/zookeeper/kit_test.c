@@ -12,14 +12,12 @@ static struct server ensemble[ENSEMBLE_SIZE];
 
 static int start_ensemble(void **state)
 {
-    (void)state;
     ensemble_start(ensemble);
     return 0;
 }
 
 static int stop_ensemble(void **state)
 {
-    (void)state;
     ensemble_stop(ensemble);
     return 0;
 }
@@ -28,7 +26,6 @@ static void zookeeper_passes_the_kit(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     kit_assert_passes(&options, server_url(&server, ""), CASES);
 }
 
@@ -36,7 +33,6 @@ static void zookeeper_passes_the_kit_letting_go_on_a_disconnect_below_a_chroot(v
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     kit_assert_passes(&options,
                       server_url(&server, "/some/where?on-disconnect=release&session-timeout=3s"),
                       CASES);
@@ -46,7 +42,6 @@ static void zookeeper_passes_the_kit_on_an_ensemble(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     options.ttl_ms = 400;
     options.transition_ms = 600;
     options.contend_ms = 10000; /* for three terms at least, of three servers */
@@ -57,7 +52,6 @@ static void zookeeper_passes_the_kit_in_three_processes(void **state)
 {
     struct simba_tck_options options = SIMBA_TCK_OPTIONS_INIT;
 
-    (void)state;
     options.processes = 3;
     kit_assert_passes(&options, server_url(&server, ""), CASES + 1);
 }

@@ -22,7 +22,6 @@ static const char *short_url(void)
 
 static int enter(void **state)
 {
-    (void)state;
     hooks_reset();
     if (host_open(&other, short_url()) != SIMBA_OK || host_open(&host, short_url()) != SIMBA_OK)
         fail_msg("%s%s", host.open_error.text, other.open_error.text);
@@ -31,7 +30,6 @@ static int enter(void **state)
 
 static int leave(void **state)
 {
-    (void)state;
     hooks_reset();
     return host_close(&host) && host_close(&other) ? 0 : -1;
 }
@@ -124,7 +122,6 @@ static void who_came_before_and_vanished_is_looked_for_again(void **state)
 {
     struct call first = acquire(&other, "first");
 
-    (void)state;
     assert_owner(&first, "first");
     snprintf(vanishing, sizeof vanishing, "%s", witness_join(&witness, MUTEX, "second"));
     hooks.before_get = delete_vanishing;
@@ -142,7 +139,6 @@ static void who_came_before_and_vanished_is_looked_for_again(void **state)
 
 static void a_leader_that_vanishes_while_it_is_looked_at_is_not_told(void **state)
 {
-    (void)state;
     snprintf(vanishing, sizeof vanishing, "%s", witness_join(&witness, MUTEX, "first"));
     hooks.before_get = delete_vanishing;
     struct call second = acquire(&host, "second");
@@ -157,7 +153,6 @@ static void the_node_of_a_dying_session_is_not_taken_for_ones_own(void **state)
 {
     struct witness dying;
 
-    (void)state;
     witness_open(&dying, &server, NULL);
     witness_join(&dying, MUTEX, "me");
     struct call mine = acquire(&host, "me");
@@ -208,14 +203,12 @@ static void a_create_ends_after_its_session(void)
 
 static void a_create_that_ends_after_its_session_changes_nothing(void **state)
 {
-    (void)state;
     a_create_ends_after_its_session();
 }
 
 /* The client library calls no completion for it. */
 static void a_create_that_is_forgotten_when_its_handle_is_closed_ends(void **state)
 {
-    (void)state;
     atomic_store(&hooks.forget_held, true);
     a_create_ends_after_its_session();
 }
@@ -228,7 +221,6 @@ static void a_session_that_ends_between_two_answers_has_created_nothing(void **s
     clientid_t session = hooks_session();
     char mutex[] = MUTEX;
 
-    (void)state;
     assert_owner(&first, "me");
     release(&host, "me", first.revision);
     assert_empty();
@@ -249,7 +241,6 @@ static void a_session_that_ends_between_two_answers_has_created_nothing(void **s
 
 static void a_node_whose_creation_was_not_heard_of_is_found_by_its_uuid(void **state)
 {
-    (void)state;
     atomic_store(&hooks.lose_creates, 1);
     struct call lost = acquire(&host, "me");
     assert_int_equal(lost.code, SIMBA_EUNKNOWN);
@@ -267,7 +258,6 @@ static void a_node_whose_creation_was_not_heard_of_is_found_by_its_uuid(void **s
 
 static void a_failed_create_leaves_no_participant(void **state)
 {
-    (void)state;
     atomic_store(&hooks.lose_creates, 1);
     assert_int_equal(acquire(&host, "me").code, SIMBA_EUNKNOWN);
     assert_int_equal(witness_count(&witness, MUTEX), 1);
@@ -277,7 +267,6 @@ static void a_failed_create_leaves_no_participant(void **state)
 
 static void who_stops_after_a_failed_create_leaves_no_participant(void **state)
 {
-    (void)state;
     host.ops->listen(host.backend, MUTEX, "me", true);
     atomic_store(&hooks.lose_creates, 1);
     assert_int_equal(acquire(&host, "me").code, SIMBA_EUNKNOWN);
@@ -289,7 +278,6 @@ static void a_delete_that_was_lost_is_repeated(void **state)
 {
     struct call mine = acquire(&host, "me");
 
-    (void)state;
     assert_owner(&mine, "me");
     atomic_store(&hooks.lose_deletes, 1);
     assert_int_equal(release(&host, "me", mine.revision).code, SIMBA_EUNKNOWN);
@@ -302,7 +290,6 @@ static void a_node_that_nobody_guards_is_withdrawn_after_a_lease(void **state)
     struct call mine = acquire(&host, "me");
     char mutex[] = MUTEX;
 
-    (void)state;
     assert_owner(&mine, "me");
     assert_true(host_run_until(&host, has_one, mutex));
     assert_true(mine.transition_left_ms < HOST_LEASE_MS);
@@ -317,7 +304,6 @@ static void who_asks_again_gets_a_new_node_and_token(void **state)
     struct call mine = acquire(&host, "me");
     uint64_t revision = mine.revision;
 
-    (void)state;
     mine = acquire(&host, "me");
     assert_owner(&mine, "me");
     assert_true(mine.revision > revision);
@@ -368,7 +354,6 @@ static void whoever_leaves_in_whatever_order_the_next_one_leads(void **state)
     int count = 0;
     char id[16];
 
-    (void)state;
     print_message("# seed %llu\n", (unsigned long long)random);
     for (int i = 0; i < CROWD; i++) {
         name_of(id, i);
@@ -411,7 +396,6 @@ static void nobody_leaves_watches_on_the_server(void **state)
 {
     struct call first = acquire(&other, "first");
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         host.ops->listen(host.backend, MUTEX, NULL, true);
         assert_owner(&first, "first");
@@ -443,7 +427,6 @@ static void nobody_leaves_watches_on_the_server(void **state)
 
 static void observers_hear_of_every_change(void **state)
 {
-    (void)state;
     host.ops->listen(host.backend, "new", NULL, true);
     for (int i = 0; i < 3; i++) {
         struct call read = host_do(&host, SIMBA_OP_READ, "new", NULL, 0);
@@ -469,7 +452,6 @@ static void a_participant_without_an_id_is_known_by_its_node(void **state)
 {
     char node[256];
 
-    (void)state;
     snprintf(node, sizeof node, "%s", witness_join(&witness, MUTEX, ""));
     struct call mine = acquire(&host, "me");
     assert_owner(&mine, node);
@@ -482,7 +464,6 @@ static void a_node_that_was_taken_away_is_missed_at_the_next_renewal(void **stat
 {
     struct call mine = acquire(&host, "me");
 
-    (void)state;
     witness_delete(&witness, MUTEX, witness_list(&witness, MUTEX).names[0]);
     struct call guard = host_do(&host, SIMBA_OP_GUARD, MUTEX, "me", 0);
     assert_owner(&guard, "");
@@ -500,7 +481,6 @@ static void a_node_that_cannot_be_deleted_is_not_tried_again_at_once(void **stat
     struct call mine = acquire(&host, "me");
     int64_t end_ms;
 
-    (void)state;
     assert_owner(&mine, "me");
     witness_lock(&witness, MUTEX, true);
     struct call gone = release(&host, "me", mine.revision);
@@ -526,7 +506,6 @@ static void forbid_deletion(bool forbidden)
 
 static void a_node_that_was_found_and_could_not_be_deleted_has_its_token(void **state)
 {
-    (void)state;
     atomic_store(&hooks.lose_creates, 1);
     assert_int_equal(acquire(&host, "me").code, SIMBA_EUNKNOWN);
     forbid_deletion(true);
@@ -544,7 +523,6 @@ static void an_owner_is_removed_by_force_and_the_next_one_leads(void **state)
 {
     struct call mine = acquire(&other, "me");
 
-    (void)state;
     assert_owner(&mine, "me");
     struct call next = acquire(&other, "next");
     assert_owner(&next, "me");
@@ -567,7 +545,6 @@ static void names_that_cannot_be_nodes_are_refused(void **state)
 {
     static const char *const names[] = {"a/b", "/", ".", ".."};
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         struct call call = host_do(&host, SIMBA_OP_ACQUIRE, names[i], "me", 0);
 
@@ -609,7 +586,6 @@ static void names_are_refused_where_the_server_refuses_them(void **state)
     struct simba_error error = {0};
     unsigned refused = 0;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         char path[32];
         int zk_code;
@@ -634,7 +610,6 @@ static void a_start_with_such_a_name_fails_at_once(void **state)
     simba_contender *contender;
     simba_client *client;
 
-    (void)state;
     assert_int_equal(simba_client_open(short_url(), NULL, &client, &error), SIMBA_OK);
     for (size_t i = 0; i < TEST_COUNT(bad_names); i++) {
         options.mutex = bad_names[i];
@@ -651,7 +626,6 @@ static void the_list_tells_owners_and_waiters(void **state)
 {
     struct call first = acquire(&host, "first");
 
-    (void)state;
     acquire(&host, "second");
     acquire(&other, "third");
     struct call list = host_do(&other, SIMBA_OP_LIST, NULL, NULL, 0);
@@ -678,7 +652,6 @@ static void a_list_of_many_takes_one_sync(void **state)
     char mutex[16];
     int least = 100;
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(owned); i++) {
         snprintf(mutex, sizeof mutex, "listed-%zu", i);
         owned[i] = host_do(&other, SIMBA_OP_ACQUIRE, mutex, "me", 0);
@@ -709,7 +682,6 @@ static void descriptors_are_closed_on_exec(void **state)
 {
     int open_before = 0;
 
-    (void)state;
     for (int fd = 3; fd < 64; fd++) {
         struct stat status;
         int flags = fcntl(fd, F_GETFD);
@@ -727,7 +699,6 @@ static void descriptors_are_closed_on_exec(void **state)
 
 static void the_longest_name_is_a_mutex(void **state)
 {
-    (void)state;
     host_check_longest_name(&host);
 }
 

@@ -13,7 +13,6 @@ static void a_server_that_starts_later_is_used(void **state)
     struct server server = {0};
     struct late late;
 
-    (void)state;
     server_start(&server);
     server_kill(&server);
     late_begin(&late, server_url(&server, TIMES "&connect-timeout=1s"), SIMBA_GROUP_UNAVAILABLE);
@@ -26,7 +25,6 @@ static void a_server_that_does_not_answer_holds_up_no_close(void **state)
 {
     struct server server = {0};
 
-    (void)state;
     server_start(&server);
     hang_check_close(server.port, "zookeeper://127.0.0.1:%d" TIMES "&" HANG_CONNECT);
     server_stop(&server);
@@ -36,7 +34,6 @@ static void a_server_that_hangs_once_it_was_opened_delays_nobody(void **state)
 {
     struct server server = {0};
 
-    (void)state;
     server_start(&server);
     hang_check_opened_once(server.port, "zookeeper://127.0.0.1:%d" TIMES "&" HANG_CONNECT);
     server_stop(&server);

@@ -15,7 +15,6 @@ static struct sb_zk_liveness liveness;
 
 static int enter(void **state)
 {
-    (void)state;
     memset(&liveness, 0, sizeof liveness);
     sb_zk_liveness_connect(&liveness, T, 1000);
     return 0;
@@ -30,7 +29,6 @@ static void a_proof_counts_in_full_while_syncs_are_answered(void **state)
 {
     int64_t step_ms = sb_zk_liveness_interval_ms(&liveness);
 
-    (void)state;
     for (int64_t now_ms = 1000; now_ms < 20 * T; now_ms += step_ms) {
         assert_int_equal(proof_at(now_ms), now_ms);
         sb_zk_liveness_answer(&liveness, now_ms, now_ms + T / 24);
@@ -40,7 +38,6 @@ static void a_proof_counts_in_full_while_syncs_are_answered(void **state)
 
 static void many_answers_count_as_few_do(void **state)
 {
-    (void)state;
     for (int64_t now_ms = 1000; now_ms < 5 * T; now_ms += 7) {
         assert_int_equal(proof_at(now_ms), now_ms);
         sb_zk_liveness_answer(&liveness, now_ms, now_ms + 5);
@@ -49,7 +46,6 @@ static void many_answers_count_as_few_do(void **state)
 
 static void a_proof_without_answers_ends_with_the_session_of_the_connection(void **state)
 {
-    (void)state;
     assert_int_equal(proof_at(1000 + OLDEST), 1000 + OLDEST);
     assert_int_equal(proof_at(1000 + OLDEST + 1), 1000 + OLDEST);
     assert_int_equal(proof_at(1000 + 10 * T), 1000 + OLDEST);
@@ -61,7 +57,6 @@ static void a_proof_counts_in_full_however_syncs_are_spread(void **state)
     int64_t step_ms = sb_zk_liveness_interval_ms(&liveness);
     int64_t now_ms = 1000;
 
-    (void)state;
     for (int i = 0; i < 2000; i++) {
         assert_int_equal(proof_at(now_ms), now_ms);
         sb_zk_liveness_answer(&liveness, now_ms, now_ms + 5);
@@ -86,7 +81,6 @@ static int64_t proof_after_three(int64_t early_second_ms, int64_t early_third_ms
 /* The leader pings between the answer to the first and that to the third. */
 static void a_sync_counts_when_two_later_ones_were_answered(void **state)
 {
-    (void)state;
     assert_int_equal(proof_after_three(1, 0), 1000 + OLDEST);
     assert_int_equal(proof_after_three(0, 1), 1000 + OLDEST);
     assert_int_equal(proof_after_three(0, 0), 2000 + OLDEST);
@@ -99,7 +93,6 @@ static void answers_that_come_together_prove_no_report(void **state)
     int64_t on_ms = 2000 + 8 * step_ms;
     int64_t late_ms = on_ms + 10 + RUN;
 
-    (void)state;
     sb_zk_liveness_answer(&liveness, 2000, 2010);
     for (int64_t sent_ms = 2000 + step_ms; sent_ms <= on_ms; sent_ms += step_ms)
         sb_zk_liveness_answer(&liveness, sent_ms, on_ms + 10);
@@ -117,7 +110,6 @@ static void a_proof_after_a_standstill_counts_from_before_it(void **state)
     int64_t on_ms = 1000 + T * 3 / 4;
     int64_t now_ms = on_ms;
 
-    (void)state;
     for (; now_ms < on_ms + REPORT + RUN; now_ms += step_ms) {
         assert_int_equal(proof_at(now_ms), 1000 + OLDEST);
         sb_zk_liveness_answer(&liveness, now_ms, now_ms + 10);
@@ -132,7 +124,6 @@ static void a_proof_after_a_standstill_counts_from_before_it(void **state)
  * matter any more. */
 static void a_new_connection_counts_from_what_was_sent_before_it(void **state)
 {
-    (void)state;
     sb_zk_liveness_answer(&liveness, 5000, 5010);
     sb_zk_liveness_connect(&liveness, T, 1000);
     assert_int_equal(proof_at(6000 + T), 5000 + OLDEST);

@@ -28,7 +28,6 @@ static int leave(void **state)
 
 static void a_command_runs_while_the_mutex_is_held_and_leaves_nothing(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("--exact-id", "me", "lock", "m", "--", "sh", "-c",
                                "echo \"$SIMBA_MUTEX|$SIMBA_CONTENDER_ID|$SIMBA_FENCE\"", NULL),
                      0);
@@ -40,7 +39,6 @@ static void a_command_runs_while_the_mutex_is_held_and_leaves_nothing(void **sta
 
 static void the_mutex_excludes_and_is_handed_over(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "-n", "m", "--", "touch", "ran", NULL), 75);
     assert_contains(last_err(), "holder");
@@ -63,7 +61,6 @@ static void the_mutex_excludes_and_is_handed_over(void **state)
 
 static void changes_of_ownership_are_watched(void **state)
 {
-    (void)state;
     struct process watcher = simba_start(NULL, "watch", "m", "--json", NULL);
     wait_until(server_watches(&server) == 1);
     struct process holder = holder_start();
@@ -101,7 +98,6 @@ static void after_a_kill_the_next_one_leads_within_the_session_and_a_tick(void *
     const int64_t limit_ms = SESSION_MS + SERVER_TICK_MS + 500;
     int64_t taken_ms = time_of_succession();
 
-    (void)state;
     for (int i = 1; i < 3 && taken_ms > limit_ms; i++)
         taken_ms = time_of_succession();
     assert_true(taken_ms <= limit_ms);
@@ -109,7 +105,6 @@ static void after_a_kill_the_next_one_leads_within_the_session_and_a_tick(void *
 
 static void the_child_is_stopped_when_the_session_may_have_ended(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     pid_t child = (pid_t)file_wait_number("holder");
     server_pause(&server);
@@ -123,7 +118,6 @@ static void the_child_is_stopped_when_the_session_may_have_ended(void **state)
 
 static void an_owner_is_removed_by_force(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     struct process waiter = simba_start(NULL, "lock", "m", "--", "touch", "ran", NULL);
     wait_until(witness_count(&witness, "m") == 2);
@@ -136,7 +130,6 @@ static void an_owner_is_removed_by_force(void **state)
 
 static void a_mutex_that_must_not_be_looked_at_does_not_hide_the_others(void **state)
 {
-    (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "closed", "--", "true", NULL), 0);
     witness_lock(&witness, "closed", true);
@@ -155,7 +148,6 @@ static void a_mutex_with_a_strangers_nodes_does_not_hide_the_others(void **state
 {
     char path[3000] = "/simba/strange/";
 
-    (void)state;
     struct process holder = holder_start();
     assert_int_equal(simba_run("lock", "strange", "--", "true", NULL), 0);
     memset(path + strlen(path), 'x', sizeof path - strlen(path) - 1);
@@ -181,7 +173,6 @@ static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lea
     struct process runs[TEST_COUNT(rests)];
     char mutex[16];
 
-    (void)state;
     for (size_t i = 0; i < TEST_COUNT(rests); i++) {
         snprintf(mutex, sizeof mutex, "short-%zu", i);
         runs[i] = simba_start(NULL, "-u", server_url(&server, rests[i]), "lock", mutex, "--",
@@ -194,7 +185,6 @@ static void a_command_is_not_stopped_because_the_session_is_shorter_than_the_lea
 
 static void failures_have_exit_codes_of_their_own(void **state)
 {
-    (void)state;
     assert_int_equal(simba_run("-u", "zookeeper://127.0.0.1:1?connect-timeout=500ms", "lock", "m",
                                "--", "true", NULL),
                      69);

@@ -27,7 +27,6 @@ static void those_who_wait_are_told_in_the_order_of_their_turns(void **state)
     struct call queue = host_do(&host, SIMBA_OP_QUEUE, MUTEX, NULL, 0);
     char nameless[256];
 
-    (void)state;
     assert_int_equal(queue.code, SIMBA_OK);
     assert_int_equal(queue.list_count, 0);
     assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, MUTEX, "first", 0).owner, "first");
@@ -49,7 +48,6 @@ static void a_long_queue_is_told_whole(void **state)
     struct call queue;
     char id[16];
 
-    (void)state;
     for (int i = 0; i < CROWD; i++) {
         snprintf(id, sizeof id, "w%d", i);
         witness_join(&witness, "long", id);
@@ -64,7 +62,6 @@ static void names_that_cannot_be_nodes_have_no_queue(void **state)
 {
     struct call queue = host_do(&host, SIMBA_OP_QUEUE, "a/b", NULL, 0);
 
-    (void)state;
     assert_int_equal(queue.code, SIMBA_EINVAL);
 }
 
@@ -72,7 +69,6 @@ static void a_server_that_hangs_does_not_hold_up_who_asks(void **state)
 {
     static const enum simba_op ops[] = {SIMBA_OP_LIST, SIMBA_OP_QUEUE};
 
-    (void)state;
     server_pause(&server);
     for (size_t i = 0; i < TEST_COUNT(ops); i++) {
         struct call call = host_call(ops[i], ops[i] == SIMBA_OP_QUEUE ? MUTEX : NULL, NULL, 0);

@@ -9,14 +9,12 @@ struct host host;
 
 int stage_start(void **state)
 {
-    (void)state;
     server_start(&server);
     return 0;
 }
 
 int stage_stop(void **state)
 {
-    (void)state;
     server_stop(&server);
     return 0;
 }
@@ -42,6 +40,5 @@ void stage_open_host(const char *rest)
 
 int stage_close_host(void **state)
 {
-    (void)state;
     return host_close(&host) ? 0 : -1;
 }

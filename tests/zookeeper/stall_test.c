@@ -45,14 +45,12 @@ static int start_link(int port)
 
 static int enter(void **state)
 {
-    (void)state;
     ensemble_start_linked(servers, TICK_MS, start_link);
     return 0;
 }
 
 static int leave(void **state)
 {
-    (void)state;
     ensemble_stop(servers);
     proxy_stop(&quorum_link);
     return 0;
@@ -238,7 +236,6 @@ static void two_never_own_when_the_leader_stood_still(void **state)
 {
     const struct stall stall = {SHORT_SESSION, 2600, 3100, 4000, true};
 
-    (void)state;
     check_owners(&stall);
 }
 
@@ -246,7 +243,6 @@ static void two_never_own_when_the_link_from_the_leader_stood_still(void **state
 {
     const struct stall stall = {SHORT_SESSION, 2600, 3100, 4000, false};
 
-    (void)state;
     check_owners(&stall);
 }
 
@@ -255,7 +251,6 @@ static void two_never_own_when_the_leader_stood_still_for_long(void **state)
     const struct stall stall = {"?ttl=2s&transition=2s&session-timeout=10s&jitter=0ms..50ms", 6300,
                                 7000, 10000, true};
 
-    (void)state;
     check_owners(&stall);
 }
 

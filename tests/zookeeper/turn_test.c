@@ -51,7 +51,6 @@ static int start(void **state)
 /* A session whose proofs stay young for seconds. */
 static int enter(void **state)
 {
-    (void)state;
     hooks_reset();
     stage_open_host("?session-timeout=40s");
     return 0;
@@ -113,7 +112,6 @@ static void the_second_leads_without_a_look(void **state)
 {
     struct call call;
 
-    (void)state;
     join_first();
     join_second();
     witness_delete(&witness, MUTEX, first);
@@ -131,7 +129,6 @@ static void who_stands_further_back_looks(void **state)
     struct call call;
     char before[256];
 
-    (void)state;
     join_first();
     snprintf(before, sizeof before, "%s", witness_join(&witness, MUTEX, "between"));
     join_second();
@@ -162,7 +159,6 @@ static void who_somebody_squeezed_in_before_looks(void **state)
     struct call call;
     char squeezed[512];
 
-    (void)state;
     join_first();
     join_second();
     squeeze_in(squeezed, first);
@@ -181,7 +177,6 @@ static void who_was_taken_away_does_not_lead_when_the_first_leaves(void **state)
 {
     struct call call;
 
-    (void)state;
     join_first();
     join_second();
     witness_join(&witness, MUTEX, "third");
@@ -201,7 +196,6 @@ static void who_could_not_hear_that_it_was_taken_away_looks(void **state)
 {
     struct call call;
 
-    (void)state;
     join_first();
     join_second();
     witness_join(&witness, MUTEX, "third");
@@ -219,7 +213,6 @@ static void a_first_that_only_changes_is_still_the_first(void **state)
     struct call call;
     char path[512];
 
-    (void)state;
     join_first();
     join_second();
     snprintf(path, sizeof path, "/simba/%s/%s", MUTEX, first);
@@ -238,7 +231,6 @@ static void who_follows_a_node_of_its_own_session_looks(void **state)
     struct call mine;
     struct call call;
 
-    (void)state;
     mine = acquire("first");
     assert_string_equal(mine.owner, "first");
     join_second();
@@ -262,7 +254,6 @@ static bool has_deleted_first(void *user)
 /* A new connection hears of what happened meanwhile in any order. */
 static void who_was_disconnected_looks(void **state)
 {
-    (void)state;
     join_first();
     join_second();
     server_kill(&server);

@@ -10,14 +10,12 @@
 
 static int start(void **state)
 {
-    (void)state;
     server_start_narrow(&server, PACKET_MAX);
     return 0;
 }
 
 static int enter(void **state)
 {
-    (void)state;
     hooks_reset();
     witness_open(&witness, &server, NULL);
     stage_open_host("?session-timeout=40s");
@@ -72,7 +70,6 @@ static void an_owner_soon_watches_nothing(void **state)
 {
     struct queue queue;
 
-    (void)state;
     join(&queue, 0);
     assert_int_equal(server_watches(&server), 2); /* the first, and its own */
     witness_delete(&witness, queue.mutex, queue.first);
@@ -101,7 +98,6 @@ static void more_watches_than_a_packet_holds_do_not_keep_a_client_away(void **st
     static struct queue queues[MUTEXES];
     clientid_t session = hooks_session();
 
-    (void)state;
     for (int i = 0; i < MUTEXES; i++)
         join(&queues[i], i);
     assert_int_equal(server_watches(&server), 2 * MUTEXES);

@@ -15,7 +15,6 @@ static void on_event(zhandle_t *handle, int type, int state, const char *path, v
 {
     (void)handle;
     (void)type;
-    (void)state;
     (void)path;
     (void)context;
 }

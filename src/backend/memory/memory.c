@@ -2,9 +2,9 @@
  * memory.c - the backend `memory:NAME`. Owns the stores of the process and their clients; the
  * records are in store.c.
  *
- * Clients of one store live on different loop threads. What an operation has to tell others is
- * written down under the store's lock and sent after it: a notice runs foreign code. Meanwhile the
- * client that gets it counts the threads that send, and a close waits for the last of them.
+ * Clients of one store live on different loop threads. An operation collects its notices under the
+ * store's lock and sends them after it is unlocked, because a notice runs foreign code. The
+ * receiving client counts the threads that are sending, and its close waits for the last of them.
  */
 #include "backend/module.h"
 
@@ -120,7 +120,7 @@ struct notice {
     char id[SIMBA_ID_MAX + 1];
 };
 
-/* With the store's lock held. Notices are courtesies: where memory is short this one is dropped. */
+/* With the store's lock held. A notice is only a hint: where memory is short it is dropped. */
 static void add_notice(struct notice **notices, simba_backend *client, enum simba_notice kind,
                        const char *id)
 {
@@ -219,8 +219,8 @@ static void wake_next(const struct simba_request *request, struct sb_memory_reco
         add_notice(notices, record->waiters->client, SIMBA_NOTICE_RESERVED, record->waiters->id);
 }
 
-/* A waiter that gives up while the mutex is free may be the one that was woken: the next one is.
- * Returns whether the record was given back. */
+/* A waiter that gives up while the mutex is free may be the one that was woken, so the next waiter
+ * is woken. Returns whether the record was released. */
 static bool release(simba_backend *client, const struct simba_request *request,
                     struct sb_memory_record *record, int64_t now_ms, struct notice **notices)
 {
@@ -344,6 +344,35 @@ static void answer_property(simba_backend *client, struct simba_request *request
     client->host->reply(client->host, request, &reply);
 }
 
+/* With the store's lock held. All mutexes have their revisions from one counter. */
+static bool tend(struct sb_memory_records *records, const struct simba_request *request,
+                 int64_t now_ms)
+{
+    struct sb_memory_record *record = sb_memory_find(records, request->mutex);
+    bool owned = record != NULL && sb_memory_is_owned(record, now_ms);
+
+    if (request->op == SIMBA_OP_RAISE) {
+        if (records->revision < request->revision)
+            records->revision = request->revision;
+        return true;
+    }
+    if (owned || record == NULL || record->owner.fence != request->revision)
+        return false;
+    sb_memory_properties_free(record);
+    record->owner = (struct simba_owner)SIMBA_OWNER_NONE;
+    return true;
+}
+
+static void answer_tending(simba_backend *client, struct simba_request *request)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    pthread_mutex_lock(&client->store->lock);
+    reply.missed = !tend(&client->store->records, request, simba_now_ms());
+    pthread_mutex_unlock(&client->store->lock);
+    client->host->reply(client->host, request, &reply);
+}
+
 static void submit(simba_backend *client, struct simba_request *batch)
 {
     while (batch != NULL) {
@@ -353,6 +382,8 @@ static void submit(simba_backend *client, struct simba_request *batch)
             answer_list(client, batch);
         else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
             answer_property(client, batch);
+        else if (batch->op == SIMBA_OP_FORGET || batch->op == SIMBA_OP_RAISE)
+            answer_tending(client, batch);
         else
             answer(client, batch);
         batch = next;
@@ -449,6 +480,7 @@ static const struct simba_backend_ops ops = {
     .options = options,
     .has_queue = true,
     .has_properties = true,
+    .can_forget = true,
     .no_sigpipe = true,
 };
 

@@ -59,7 +59,7 @@ struct sb_memory_record *sb_memory_find(struct sb_memory_records *records, const
 /* The same, created where it is missing; NULL when memory is short. */
 struct sb_memory_record *sb_memory_ensure(struct sb_memory_records *records, const char *mutex);
 
-/* Whether somebody owns at that instant. */
+/* Whether the mutex has an owner at that instant. */
 bool sb_memory_is_owned(const struct sb_memory_record *record, int64_t now_ms);
 
 /* Makes the request's id the owner with a full lease and a new revision. */
@@ -73,8 +73,8 @@ void sb_memory_renew(struct sb_memory_record *record, const struct simba_request
 /* Nobody owns afterwards. */
 void sb_memory_clear(struct sb_memory_record *record);
 
-/* The wait queue. Joining twice keeps the older place. Being woken is a courtesy: where memory is
- * short the contender does not join and comes back by its own clock. */
+/* The wait queue. Joining twice keeps the older place. Where memory is short the contender does not
+ * join the queue: it is not woken, and tries again by its own clock. */
 void sb_memory_join(struct sb_memory_record *record, simba_backend *client, const char *id,
                     int64_t now_ms);
 void sb_memory_leave(struct sb_memory_record *record, const simba_backend *client, const char *id);
@@ -97,7 +97,8 @@ int64_t sb_memory_place(const struct sb_memory_record *record, const simba_backe
 int sb_memory_queue(const struct sb_memory_record *record, struct simba_mutex_status **ret_list,
                     size_t *ret_count);
 
-/* One observer more or less of the client's. A courtesy as well. */
+/* Adds or removes one observer of the client. Where memory is short the client is not told of
+ * changes. */
 void sb_memory_watch(struct sb_memory_record *record, simba_backend *client);
 void sb_memory_unwatch(struct sb_memory_record *record, const simba_backend *client);
 

@@ -58,6 +58,7 @@ struct sb_mysql_connection {
     unsigned handed_on;                     /* how often a mutex was */
     char called_mutex[SIMBA_MUTEX_MAX + 1]; /* see sb_mysql_call */
     char called_id[SIMBA_ID_MAX + 1];
+    bool has_terms;      /* the table simba_mutex has SB_SQL_TERM_COLUMNS */
     bool has_properties; /* the table of properties is there, and is one */
     bool ends_idling;    /* the server was told to end a transaction that nobody goes on with */
 };
@@ -171,7 +172,7 @@ struct sb_mysql_row {
     unsigned long read_only_length;
 };
 
-#define SB_MYSQL_ROW_COLUMNS (SB_SQL_COLUMN_FENCE + 2) /* of SB_MYSQL_COLUMNS */
+#define SB_MYSQL_ROW_COLUMNS (SB_SQL_COLUMN_SINCE + 2) /* of SB_MYSQL_COLUMNS */
 
 /* Binds the columns of a result to `row`: SB_MYSQL_ROW_COLUMNS, and one more where there is a
  * place. False when memory is short, or when the server sends another number of them: the library
@@ -271,10 +272,30 @@ bool sb_mysql_is_client(const char *name);
 int sb_mysql_property(struct sb_sql_connection *connection, const struct sb_sql_property *property,
                       struct simba_property *ret_property, struct sb_sql_failure *failure);
 
+/* Takes note whether the table of properties is there. */
+int sb_mysql_find_properties(struct sb_mysql_connection *connection,
+                             struct sb_sql_failure *failure);
+
+/* Runs a statement with texts as its parameters. *ret_hit: it yielded a row, which goes to
+ * ret_property, or with `ret_property` NULL changed one. */
+int sb_mysql_run_texts(struct sb_mysql_connection *connection, const char *text,
+                       const char *const *values, size_t count, bool *ret_hit,
+                       struct simba_property *ret_property, struct sb_sql_failure *failure);
+
+/* tend.c: `tend` of struct sb_sql_driver. */
+int sb_mysql_tend(struct sb_sql_connection *connection, const struct sb_sql_tending *tending,
+                  bool *ret_done, struct sb_sql_failure *failure);
+
 #define SB_MYSQL_CREATE_PROPERTIES                                                                 \
     "CREATE TABLE IF NOT EXISTS simba_property (mutex varchar(264) NOT NULL, name varchar(32)"     \
     " NOT NULL, value varchar(512) NOT NULL, written_at bigint unsigned NOT NULL,"                 \
     " PRIMARY KEY (mutex, name)) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COLLATE utf8mb4_bin"
+
+/* ---- inspect.c: settings of the server ------------------------------------------------------- */
+
+/* `inspect` of struct sb_sql_driver. */
+int sb_mysql_inspect(struct sb_sql_connection *connection, int64_t lease_ms,
+                     struct sb_findings *findings, struct sb_sql_failure *failure);
 
 /* ---- schema.c: the table on the server ------------------------------------------------------- */
 

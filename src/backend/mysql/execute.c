@@ -41,7 +41,8 @@ bool sb_mysql_bind_row(MYSQL_STMT *statement, size_t columns, struct sb_mysql_ro
     take_number(&binds[SB_SQL_COLUMN_VERSION], &r->version);
     take_number(&binds[SB_SQL_COLUMN_CURRENT_DB_AT], &r->current_db_at_ms);
     take_number(&binds[SB_SQL_COLUMN_FENCE], &r->fence);
-    take_text(&binds[SB_SQL_COLUMN_FENCE + 1], row->read_only, sizeof row->read_only,
+    take_number(&binds[SB_SQL_COLUMN_SINCE], &r->since_ms);
+    take_text(&binds[SB_SQL_COLUMN_SINCE + 1], row->read_only, sizeof row->read_only,
               &row->read_only_length);
     take_number(&binds[SB_MYSQL_ROW_COLUMNS], &row->place);
     take_number(&binds[SB_MYSQL_ROW_COLUMNS + 1], &r->reserved_until_ms);
@@ -169,11 +170,12 @@ int sb_mysql_prepare(struct sb_mysql_connection *c, const char *text, MYSQL_STMT
 
 void sb_mysql_write_text(struct sb_mysql_connection *c, size_t which)
 {
+    char statement[SB_MYSQL_TEXT_MAX];
     struct sb_text text;
 
+    sb_mysql_statement_text(which, c->has_terms, statement);
     sb_text_init(&text, c->text, sizeof c->text);
-    sb_text_add(&text, "%s%s", sb_mysql_statement_text(which),
-                sb_mysql_updates(which) ? c->condition : "");
+    sb_text_add(&text, "%s%s", statement, sb_mysql_updates(which) ? c->condition : "");
 }
 
 int sb_mysql_run_bound(struct sb_mysql_connection *c, MYSQL_STMT *statement, MYSQL_BIND *binds,

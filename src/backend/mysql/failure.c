@@ -8,6 +8,7 @@
 
 #include <errmsg.h>
 #include <mysqld_error.h>
+#include <string.h>
 
 /* Those that have other names, or none, in one of the two families. */
 #define CONNECTION_KILLED 1927      /* MariaDB */
@@ -78,6 +79,15 @@ static const struct meaning other = {0, SIMBA_ESTORE, SB_SQL_GIVE_UP, "the state
 static const struct meaning lost = {0, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT,
                                     "the connection was lost"};
 
+/* The table was replaced by one without SB_SQL_TERM_COLUMNS: a new connection does without. */
+static const struct meaning changed = {0, SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT,
+                                       "the table has another form"};
+
+static bool is_changed(const struct sb_mysql_connection *c, unsigned number, const char *message)
+{
+    return number == ER_BAD_FIELD_ERROR && c->has_terms && strstr(message, "term_") != NULL;
+}
+
 /* All of these leave open whether the last statement was carried out. */
 static bool is_lost(unsigned number)
 {
@@ -111,7 +121,9 @@ static const struct meaning *find_meaning(unsigned number)
 static int fail(const struct sb_mysql_connection *c, unsigned number, const char *message,
                 bool sent, struct sb_sql_failure *failure)
 {
-    const struct meaning *meaning = c->timed_out ? &lost : find_meaning(number);
+    const struct meaning *meaning = c->timed_out                     ? &lost
+                                    : is_changed(c, number, message) ? &changed
+                                                                     : find_meaning(number);
     int code = meaning == &lost && sent ? SIMBA_EUNKNOWN : meaning->code;
 
     failure->remedy = meaning->remedy;

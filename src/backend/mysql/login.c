@@ -295,8 +295,9 @@ static int refuse_tls_on_socket(struct simba_error *error)
 static int fail_without_greeting(struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_RECONNECT;
-    return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                        "MySQL: what the server says first is no greeting");
+    return sb_error_set(
+        &failure->error, SIMBA_EUNAVAILABLE,
+        "MySQL: the server did not begin with a MySQL greeting: check host and port");
 }
 
 /* The library reports a lost connection also where there was none yet, with the number of the
@@ -336,10 +337,10 @@ static int fail_to_connect(struct sb_mysql_connection *c, const struct sb_mysql_
     if (!c->timed_out && (number == CR_SERVER_LOST || number == CR_SERVER_LOST_EXTENDED))
         return fail_unreached(c, target, failure);
     if (number == CR_PLUGIN_NOT_ALLOWED) /* the library's text may be any bytes of its buffer */
-        return sb_error_set_backend(&failure->error, code, number,
-                                    "MySQL: the server asks for a way to log in that would tell it "
-                                    "the password; that needs TLS and a certificate that is "
-                                    "verified (tls=on)");
+        return sb_error_set_backend(
+            &failure->error, code, number,
+            "MySQL: the server asks for a login method that sends it the password; that needs TLS "
+            "with a verified certificate (tls=on)");
     if (number == ER_DBACCESS_DENIED_ERROR) /* the server names both */
         return sb_error_set_backend(&failure->error, code, number,
                                     "MySQL: the user may not use the database: %s",

@@ -22,7 +22,7 @@
 
 /* Without the hint all rows of a small table may be read for the sake of a few, and locked. */
 #define UPDATE "UPDATE simba_mutex FORCE INDEX (PRIMARY) SET "
-#define SET_TIMES SB_MYSQL_SET_TIMES ", version = version + 1 WHERE mutex IN ("
+#define SET_TIMES(term) SB_MYSQL_SET_TIMES term ", version = version + 1 WHERE mutex IN ("
 #define CLEAR_LEASE                                                                                \
     "owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"                               \
     " version = least(version, ? - 1) + 1 WHERE mutex IN ("
@@ -31,6 +31,7 @@ struct many {
     struct sb_sql_item *const *items;
     size_t count;
     const uint64_t *version_max;
+    bool has_terms;
     bool fair; /* heeds the line: see SB_MYSQL_ACQUIRE_FAIR, SB_MYSQL_RELEASE_ALONE */
     struct sb_text text;
     MYSQL_BIND *binds;
@@ -41,6 +42,11 @@ struct many {
 static void bind_number(struct many *m, const void *number)
 {
     sb_mysql_bind_number(&m->binds[m->bound++], number);
+}
+
+static void add(struct many *m, const char *text)
+{
+    sb_sql_write_variant(&m->text, text, m->has_terms);
 }
 
 static void add_parts(struct many *m, const char *part)
@@ -95,10 +101,10 @@ static void bind_lease(struct many *m)
     bind_number(m, &m->items[0]->values.lease_ms);
 }
 
-/* The rows as they were read get the next version. */
+/* The rows as they were read get the next version, with which their terms begin. */
 static void write_claim(struct many *m)
 {
-    sb_text_add(&m->text, UPDATE "version = version + 1 WHERE mutex IN (");
+    add(m, UPDATE "{" SB_MYSQL_NEW_TERM ", |}version = version + 1 WHERE mutex IN (");
     add_names(m);
     sb_text_add(&m->text, ") AND ");
     add_is_owner(m);
@@ -117,7 +123,7 @@ static void write_insert(struct many *m)
 
 static void write_select(struct many *m)
 {
-    sb_text_add(&m->text, "SELECT " SB_MYSQL_COLUMNS ", field(mutex, ");
+    add(m, "SELECT " SB_MYSQL_COLUMNS ", field(mutex, ");
     add_names(m);
     sb_text_add(&m->text, ") FROM simba_mutex FORCE INDEX (PRIMARY) WHERE mutex IN (");
     add_names(m);
@@ -128,7 +134,7 @@ static void write_acquire(struct many *m)
 {
     sb_text_add(&m->text, UPDATE "owner_id = ");
     add_own_id(m);
-    sb_text_add(&m->text, ", " SET_TIMES);
+    sb_text_add(&m->text, ", " SET_TIMES(""));
     bind_lease(m);
     add_names(m);
     sb_text_add(&m->text, ") AND (%s OR ", m->fair ? SB_MYSQL_IS_FREE_FOR_ALL : SB_MYSQL_IS_FREE);
@@ -139,7 +145,7 @@ static void write_acquire(struct many *m)
 
 static void write_guard(struct many *m)
 {
-    sb_text_add(&m->text, UPDATE SET_TIMES);
+    add(m, UPDATE SET_TIMES(SB_MYSQL_KEEP_TERM));
     bind_lease(m);
     add_names(m);
     sb_text_add(&m->text, ") AND transition_at > " NOW " AND version < ? AND ");
@@ -210,6 +216,7 @@ static int run_many(struct sb_mysql_connection *c, struct many *m, void (*write)
     int code = SIMBA_ENOMEM;
 
     m->version_max = &c->base.version_max;
+    m->has_terms = c->has_terms;
     m->binds = sb_alloc_zero(binds * sizeof *m->binds);
     if (buffer == NULL || m->binds == NULL) {
         sb_mysql_fail_memory(failure);

@@ -237,6 +237,8 @@ static const struct simba_backend_ops ops = {
     SB_URL_OPTIONS_OF(sb_mysql_options),
     .has_queue = true,
     .has_properties = true,
+    .can_forget = true,
+    .can_inspect = true,
     .no_sigpipe = true,
     .check_names = check_names,
 };

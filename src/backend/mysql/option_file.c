@@ -201,7 +201,7 @@ static int include(const struct reader *r, char *line)
     const char *path = trim(line + (whole_folder ? 11 : 8));
 
     if (path[0] != '/')
-        return fail_line(r, "what is included needs its whole path");
+        return fail_line(r, "an included file or folder needs an absolute path");
     return whole_folder ? include_folder(r, path)
                         : read_named(r->defaults, path, r->depth + 1, r->error);
 }

@@ -114,6 +114,11 @@ static int find_table(struct sb_mysql_connection *c, bool creates, struct sb_sql
                         "with the user's rights");
 }
 
+int sb_mysql_find_properties(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    return find_table(c, false, failure);
+}
+
 /* ---- Statements ------------------------------------------------------------------------------ */
 
 static bool fetch(MYSQL_STMT *statement, struct simba_property *property)
@@ -139,11 +144,9 @@ static bool fetch(MYSQL_STMT *statement, struct simba_property *property)
     return fetched == 0 || fetched == MYSQL_DATA_TRUNCATED;
 }
 
-/* Runs a statement with texts as its parameters. *ret_hit: it yielded a row, which goes to
- * ret_property, or with `ret_property` NULL changed one. */
-static int run(struct sb_mysql_connection *c, const char *text, const char *const *values,
-               size_t count, bool *ret_hit, struct simba_property *ret_property,
-               struct sb_sql_failure *failure)
+int sb_mysql_run_texts(struct sb_mysql_connection *c, const char *text, const char *const *values,
+                       size_t count, bool *ret_hit, struct simba_property *ret_property,
+                       struct sb_sql_failure *failure)
 {
     MYSQL_BIND binds[SB_MYSQL_PARAMETERS_MAX];
     MYSQL_STMT *statement = NULL;
@@ -170,8 +173,9 @@ static int read_one(struct sb_mysql_connection *c, const struct sb_sql_property 
 {
     const char *const values[] = {property->mutex, property->name};
     bool hit = false;
-    int code = c->has_properties ? run(c, read_property, values, 2, &hit, ret_property, failure)
-                                 : run(c, read_clock, NULL, 0, &hit, ret_property, failure);
+    const char *text = c->has_properties ? read_property : read_clock;
+    int code =
+        sb_mysql_run_texts(c, text, values, c->has_properties ? 2 : 0, &hit, ret_property, failure);
 
     return code == SIMBA_OK && !hit ? sb_mysql_fail(c, false, failure) : code;
 }
@@ -182,7 +186,7 @@ static int check_owner(struct sb_mysql_connection *c, const struct sb_sql_proper
     const char *const values[] = {property->mutex, property->id};
     struct simba_property none;
     bool owns = false;
-    int code = run(c, is_owner, values, 2, &owns, &none, failure);
+    int code = sb_mysql_run_texts(c, is_owner, values, 2, &owns, &none, failure);
 
     if (code != SIMBA_OK || owns)
         return code;
@@ -206,7 +210,7 @@ static int write_one(struct sb_mysql_connection *c, const struct sb_sql_property
         return code;
     sb_text_init(&text, buffer, sizeof buffer);
     sb_text_add(&text, "%s%s%s", write_property, c->condition, overwrite);
-    code = run(c, buffer, values, 3, &written, NULL, failure);
+    code = sb_mysql_run_texts(c, buffer, values, 3, &written, NULL, failure);
     return code == SIMBA_OK && !written ? sb_mysql_fail_read_only(failure) : code;
 }
 

@@ -23,9 +23,9 @@ static void take_record(struct sb_sql_item *item, const struct sb_mysql_row *row
     record->place = (int64_t)row->place;
     if (with_place && !sb_sql_record_is_owned(record) &&
         record->acquired_at_ms > record->current_db_at_ms &&
+        record->acquired_at_ms <= sb_later(record->current_db_at_ms, SB_MYSQL_RESERVED_MAX_MS) &&
         row->record.reserved_until_ms <= record->current_db_at_ms)
-        record->reserved_until_ms = sb_earlier(
-            record->acquired_at_ms, sb_later(record->current_db_at_ms, SB_MYSQL_RESERVED_MAX_MS));
+        record->reserved_until_ms = record->acquired_at_ms;
 }
 
 static int select_row(struct sb_mysql_connection *c, struct sb_sql_item *item, bool with_place,

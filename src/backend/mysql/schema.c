@@ -21,7 +21,9 @@
 #define CREATE_MUTEX                                                                               \
     "CREATE TABLE IF NOT EXISTS simba_mutex (mutex varchar(66) PRIMARY KEY, acquired_at bigint"    \
     " unsigned NOT NULL, ttl_at bigint unsigned NOT NULL, transition_at bigint unsigned NOT NULL," \
-    " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL) ENGINE = InnoDB"           \
+    " owner_id varchar(128) NOT NULL, version bigint unsigned NOT NULL,"                           \
+    " term_fence bigint unsigned DEFAULT 0, term_since bigint unsigned DEFAULT 0,"                 \
+    " term_version bigint unsigned DEFAULT 0) ENGINE = InnoDB"                                     \
     " COLLATE utf8mb4_bin"
 #define CREATE_WAITER                                                                              \
     "CREATE TABLE IF NOT EXISTS " SB_MYSQL_WAITERS " (mutex varchar(264) NOT NULL,"                \
@@ -38,7 +40,8 @@ static const char describe_table[] =
     " c.collation_name LIKE 'binary', c.data_type, c.column_type LIKE '%unsigned%', t.table_type,"
     " t.engine FROM information_schema.tables t LEFT JOIN information_schema.columns c"
     " ON c.table_schema = database() AND c.table_name = 'simba_mutex' AND"
-    " c.column_name IN ('mutex', 'acquired_at', 'ttl_at', 'transition_at', 'owner_id', 'version')"
+    " c.column_name IN ('mutex', 'acquired_at', 'ttl_at', 'transition_at', 'owner_id', 'version',"
+    " 'term_fence', 'term_since', 'term_version')"
     " WHERE t.table_schema = database() AND t.table_name = 'simba_mutex'";
 
 enum {
@@ -52,9 +55,12 @@ enum {
     DESCRIPTION_COLUMNS
 };
 
+/* Tables of other libraries may lack the last ones. */
 static const char *const columns[] = {"mutex",         "acquired_at", "ttl_at",
-                                      "transition_at", "owner_id",    "version"};
+                                      "transition_at", "owner_id",    "version",
+                                      "term_fence",    "term_since",  "term_version"};
 
+#define NEEDED_COLUMNS 6
 #define COLUMNS (sizeof columns / sizeof columns[0])
 #define WORD_MAX 32
 
@@ -153,7 +159,8 @@ static int check_table(struct sb_mysql_connection *c, const struct look *look,
                             look->engine);
     while (i < COLUMNS && look->has[i])
         i++;
-    if (i == COLUMNS)
+    c->has_terms = i == COLUMNS;
+    if (i >= NEEDED_COLUMNS)
         return SIMBA_OK;
     return sb_error_set(&failure->error, SIMBA_ECONFIG,
                         "MySQL: the table simba_mutex has no column %s, or the user may not see "

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "base/time.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -30,6 +31,11 @@
 #define TRIAL_MS 3000
 #define PAUSE_MS 20 /* for the worker to take its lock */
 
+/* A sleep is worth 2 ms, and up to 50 may follow each other at once. So a server that ends every
+ * sleep as it begins makes the client ask 500 times a second. */
+#define SLEEP_MIN_MS 2
+#define BURST_MS 100
+
 struct sb_mysql_sleeper {
     struct sb_mysql_sleeper_config config;
     pthread_mutex_t lock; /* guards the next two */
@@ -44,6 +50,7 @@ struct sb_mysql_sleeper {
     struct sb_mysql_connection *connection;
     unsigned failures;
     uint64_t random;
+    int64_t paced_ms; /* until when the sleeps so far are worth, by the clock */
 
     void (*closed)(void *argument);
     void *argument;
@@ -164,7 +171,8 @@ static void say_deaf(struct sb_mysql_sleeper *s, const char *why)
     set_state(s, SB_MYSQL_DEAF);
     s->config.hears(s->config.user, false);
     if (s->failures++ == 0 && !is_stopping(s))
-        host->log(host, SIMBA_LOG_INFO, "releases are looked for instead of heard of: %s", why);
+        host->log(host, SIMBA_LOG_INFO,
+                  "the client polls for releases, because it cannot be woken: %s", why);
 }
 
 /* The first sleep is ended by this client itself, whose poll sees that it is on trial. Returns
@@ -183,12 +191,23 @@ static bool pass_trial(struct sb_mysql_sleeper *s)
     return end == END_WOKEN;
 }
 
+/* Holds back a sleep that comes too soon. Whatever is told meanwhile, the client asks for behind
+ * it. False: it is stopped. */
+static bool keep_pace(struct sb_mysql_sleeper *s)
+{
+    struct pollfd stop = {.fd = s->stop, .events = POLLIN};
+    int64_t now_ms = simba_now_ms();
+
+    s->paced_ms = sb_max(s->paced_ms, now_ms - BURST_MS) + SLEEP_MIN_MS;
+    return s->paced_ms <= now_ms || poll(&stop, 1, (int)(s->paced_ms - now_ms)) == 0;
+}
+
 /* The next sleep is on its way before the client asks what has happened. */
 static void sleep_on(struct sb_mysql_sleeper *s)
 {
     enum end end = END_WOKEN;
 
-    while (end != END_LOST) {
+    while (end != END_LOST && keep_pace(s)) {
         end = sleep_once(s, simba_now_ms() + SLEEP_MS + LATE_MS, end != END_IN_TIME);
         if (end == END_NOT_HELD && !leave_lock(s))
             return;
@@ -248,7 +267,7 @@ static int64_t serve(struct sb_mysql_sleeper *s)
         pause_ms = UNFIT_MS;
     } else {
         if (s->failures > 0)
-            host->log(host, SIMBA_LOG_INFO, "releases are heard of again");
+            host->log(host, SIMBA_LOG_INFO, "the client is woken by releases again");
         s->failures = 0;
         set_state(s, SB_MYSQL_HEARS);
         s->config.hears(s->config.user, true);

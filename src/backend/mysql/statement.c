@@ -12,6 +12,7 @@
  */
 #include "backend/mysql/statement.h"
 
+#include "base/check.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -23,9 +24,10 @@
 #define INSERT SB_MYSQL_INSERT SB_MYSQL_FREE_ROW
 
 /* last_insert_id() sends the version back with the answer, so that no SELECT has to follow. */
-#define SET_LEASE                                                                                  \
-    "UPDATE simba_mutex SET owner_id = ?, " SB_MYSQL_SET_TIMES                                     \
+#define SET_LEASE(term)                                                                            \
+    "UPDATE simba_mutex SET owner_id = ?, " SB_MYSQL_SET_TIMES term                                \
     ", version = last_insert_id(version + 1)"
+#define ACQUIRE SET_LEASE(SB_MYSQL_BEGIN_TERM)
 
 /* A release goes through at the last version, too; after it no contender can acquire. */
 #define RELEASED(acquired_at)                                                                      \
@@ -78,9 +80,9 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
     [SB_MYSQL_SELECT_LATEST] = {"SELECT " COLUMNS " FROM simba_mutex WHERE mutex = ? FOR UPDATE",
                                 "m"},
     [SB_SQL_SELECT_ALL] = {"SELECT " COLUMNS " FROM simba_mutex ORDER BY mutex", ""},
-    [SB_SQL_ACQUIRE] = {SET_LEASE " WHERE mutex = ? AND " MAY_ACQUIRE(IS_FREE), "itlmix"},
-    [SB_SQL_GUARD] = {SET_LEASE " WHERE mutex = ? AND " IS_OWNER " AND transition_at > " NOW
-                                " AND version < ?",
+    [SB_SQL_ACQUIRE] = {ACQUIRE " WHERE mutex = ? AND " MAY_ACQUIRE(IS_FREE), "itlmix"},
+    [SB_SQL_GUARD] = {SET_LEASE(SB_MYSQL_KEEP_TERM) " WHERE mutex = ? AND " IS_OWNER
+                                                    " AND transition_at > " NOW " AND version < ?",
                       "itlmix"},
     [SB_SQL_RELEASE] = {CLEAR_LEASE " WHERE mutex = ? AND " MAY_RELEASE, "nmvi"},
 
@@ -91,20 +93,21 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                      "mic"},
     [SB_SQL_LEAVE] = {"DELETE FROM " WAITERS " WHERE mutex = ? AND id = ?", "mi"},
     [SB_SQL_QUEUE] = {"SELECT mutex, id, since DIV 1000, 0, 0, 0, " NOW
-                      ", 0, @@global.read_only FROM " WAITERS BY_ORDER
+                      ", 0, 0, @@global.read_only FROM " WAITERS BY_ORDER
                       " WHERE mutex = ? AND reserved_until = 0 ORDER BY since, id",
                       "m"},
-    [SB_MYSQL_ACQUIRE_FAIR] = {SET_LEASE
+    [SB_MYSQL_ACQUIRE_FAIR] = {ACQUIRE
                                " WHERE mutex = ? AND " MAY_ACQUIRE(SB_MYSQL_IS_FREE_FOR_ALL),
                                "itlmix"},
-    [SB_MYSQL_ACQUIRE_QUEUED] =
-        {"UPDATE simba_mutex m LEFT JOIN " WAITERS " w ON w.mutex = ? AND w.id = ?"
-         " SET owner_id = ?, " SB_MYSQL_SET_LEASE_TIMES ", acquired_at = " NOW
-         " | 1, version = last_insert_id(version + 1), w.reserved_until = " NOW
-         " WHERE m.mutex = ? AND " MAY_ACQUIRE(SB_MYSQL_IS_FREE_FOR_ALL
-                                               " OR (" IS_FREE " AND (w.reserved_until > " NOW
-                                               " OR ? = 0))"),
-         "miitlmrix"},
+    [SB_MYSQL_ACQUIRE_QUEUED] = {"UPDATE simba_mutex m LEFT JOIN " WAITERS
+                                 " w ON w.mutex = ? AND w.id = ?"
+                                 " SET owner_id = ?, " SB_MYSQL_SET_LEASE_TIMES
+                                 ", acquired_at = " NOW " | 1" SB_MYSQL_BEGIN_TERM
+                                 ", version = last_insert_id(version + 1), w.reserved_until = " NOW
+                                 " WHERE m.mutex = ? AND " MAY_ACQUIRE(
+                                     SB_MYSQL_IS_FREE_FOR_ALL
+                                     " OR (" IS_FREE " AND (w.reserved_until > " NOW " OR ? = 0))"),
+                                 "miitlmrix"},
     [SB_MYSQL_RELEASE_ALONE] = {CLEAR_LEASE " WHERE mutex = ? AND " MAY_RELEASE
                                             " AND " SB_MYSQL_NOT_MARKED,
                                 "nmvi"},
@@ -130,9 +133,14 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                          "m"},
 };
 
-const char *sb_mysql_statement_text(size_t which)
+void sb_mysql_statement_text(size_t which, bool has_terms, char ret_text[SB_MYSQL_TEXT_MAX])
 {
-    return statements[which].text;
+    struct sb_text text;
+
+    sb_text_init(&text, ret_text, SB_MYSQL_TEXT_MAX);
+    if (statements[which].text != NULL)
+        sb_sql_write_variant(&text, statements[which].text, has_terms);
+    SB_CHECK(!text.cut, "a statement fits into its buffer");
 }
 
 bool sb_mysql_writes(size_t which)

@@ -15,9 +15,13 @@
     "acquired_at = timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 2000 * 2"        \
     " + mod(acquired_at, 2)"
 #define SB_MYSQL_NOT_MARKED "mod(acquired_at, 2) = 0"
+/* No reservation is longer than a second. What forged rows say beyond two is none. */
+#define SB_MYSQL_RESERVED_MAX_MS 2000
+#define SB_MYSQL_LASTS "BETWEEN " SB_MYSQL_NOW " + 1 AND " SB_MYSQL_NOW " + 2000"
+
 /* Where nobody owns, acquired_at is the end of a reservation. */
 #define SB_MYSQL_IS_FREE "transition_at < " SB_MYSQL_NOW
-#define SB_MYSQL_IS_FREE_FOR_ALL "greatest(transition_at, acquired_at) < " SB_MYSQL_NOW
+#define SB_MYSQL_IS_FREE_FOR_ALL SB_MYSQL_IS_FREE " AND acquired_at NOT " SB_MYSQL_LASTS
 /* The times of a lease, of one instant each. A statement that has waited knows an older time than
  * the row: it must not shorten a lease that was granted since; and where the id does not own, the
  * row's times are over anyway. In its own assignment a column stands for its old value. In the next
@@ -27,14 +31,26 @@
     " transition_at = greatest(transition_at, " SB_MYSQL_NOW " + ?)"
 #define SB_MYSQL_SET_TIMES SB_MYSQL_KEEP_MARK ", " SB_MYSQL_SET_LEASE_TIMES
 /* The last column tells whether the server is read-only: sb_mysql_is_off. */
-#define SB_MYSQL_COLUMNS SB_SQL_COLUMNS ", " SB_MYSQL_NOW ", 0, @@global.read_only"
+#define SB_MYSQL_COLUMNS                                                                           \
+    SB_SQL_COLUMNS ", " SB_MYSQL_NOW                                                               \
+                   ", {if(term_version = version, term_fence, 0), if(term_version = version,"      \
+                   " term_since, 0)|0, 0}, @@global.read_only"
+/* Of the term, before the version is set: whether a column then stands for its old or its new value
+ * depends on the mode. */
+#define SB_MYSQL_NEW_TERM                                                                          \
+    "term_fence = version + 1, term_since = " SB_MYSQL_NOW ", term_version = version + 1"
+#define SB_MYSQL_BEGIN_TERM "{, " SB_MYSQL_NEW_TERM "|}"
+#define SB_MYSQL_KEEP_TERM "{, term_version = if(term_version = version, version + 1, 0)|}"
 #define SB_MYSQL_OWNER "cast(convert(owner_id USING utf8mb4) AS binary)"
 #define SB_MYSQL_INSERT "INSERT INTO simba_mutex (" SB_SQL_COLUMNS ") VALUES "
-#define SB_MYSQL_FREE_ROW "(?, '', 0, 0, 0, 0)"
+#define SB_MYSQL_NOW_US "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))"
+/* A name that was deleted and comes back begins above every version that it had (sql/tend.c). In
+ * seconds, and not since 1970: the JVM library reads no version above 2^31. */
+#define SB_MYSQL_FIRST_VERSION "timestampdiff(second, '2020-01-01', utc_timestamp())"
+#define SB_MYSQL_FREE_ROW "(?, '', 0, 0, 0, " SB_MYSQL_FIRST_VERSION ")"
 #define SB_MYSQL_UNLESS_THERE " ON DUPLICATE KEY UPDATE mutex = mutex"
 
 /* Those of the table of waiters. Without the hint the optimizer may read all waiters of a mutex. */
-#define SB_MYSQL_NOW_US "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))"
 #define SB_MYSQL_WAITERS "simba_waiter"
 #define SB_MYSQL_ORDER "simba_waiter_order"
 #define SB_MYSQL_BY_ORDER " FORCE INDEX (" SB_MYSQL_ORDER ")"
@@ -46,10 +62,6 @@
 #define SB_MYSQL_KEEP_PLACE                                                                        \
     " ON DUPLICATE KEY UPDATE since = if(reserved_until = 0 OR reserved_until > " SB_MYSQL_NOW     \
     ", since, VALUES(since)), client = VALUES(client), reserved_until = 0"
-
-/* No reservation is longer than a second. What a forged row says beyond two is none. */
-#define SB_MYSQL_RESERVED_MAX_MS 2000
-#define SB_MYSQL_LASTS "BETWEEN " SB_MYSQL_NOW " + 1 AND " SB_MYSQL_NOW " + 2000"
 
 /* Who is to be woken when a mutex is free, as two rows: the one that it is reserved for, and the
  * first of the line. Behind the select list's first column, the item's place. */
@@ -91,8 +103,8 @@ struct sb_mysql_parameters {
     int64_t called_ms;
 };
 
-/* The text of a statement, with a question mark for each value. */
-const char *sb_mysql_statement_text(size_t which);
+/* The text of a statement, with a question mark for each value; empty: the dialect has none. */
+void sb_mysql_statement_text(size_t which, bool has_terms, char ret_text[SB_MYSQL_TEXT_MAX]);
 
 /* Whether it may change anything. */
 bool sb_mysql_writes(size_t which);

@@ -5,6 +5,7 @@
 #include "backend/postgres/connection.h"
 
 #include "backend/postgres/statement.h"
+#include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/check.h"
 
@@ -14,6 +15,8 @@
 /* For how long rows that are locked are passed over after one was waited for in vain. Passing over
  * costs every statement more, so it is not the rule. */
 #define CAREFUL_MS 10000
+
+#define CLEAN_EVERY 64 /* times that a connection hands on in a crowd */
 
 static struct sb_postgres_connection *own(struct sb_sql_connection *connection)
 {
@@ -52,7 +55,41 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
 
 /* ---- What a statement of the repository is --------------------------------------------------- */
 
-#define STEPS_MAX 3
+#define STEPS_MAX 4
+
+/* An acquire of a mutex that has a mark in its row looks at the line in a second statement. */
+static int list_acquire(const struct sb_sql_values *values, int steps[STEPS_MAX])
+{
+    bool looks = values->queued || values->joins || values->thorough;
+    int count = 0;
+
+    steps[count++] = values->reserve_ms <= 0 ? (int)SB_SQL_ACQUIRE
+                     : looks                 ? (int)SB_POSTGRES_ACQUIRE_FAIR
+                                             : (int)SB_POSTGRES_ACQUIRE_AT_ONCE;
+    if (values->queued) {
+        steps[count++] = SB_POSTGRES_FORGET;
+    } else if (values->joins) {
+        steps[count++] = SB_SQL_JOIN;
+        steps[count++] = SB_SQL_SELECT_PLACE;
+    }
+    return count;
+}
+
+static int list_release(struct sb_postgres_connection *c, const struct sb_sql_values *values,
+                        int steps[STEPS_MAX])
+{
+    bool crowded = values->queued || values->joins;
+    int count = 0;
+
+    steps[count++] =
+        crowded && values->reserve_ms > 0 ? SB_POSTGRES_RELEASE_MARKED : SB_POSTGRES_RELEASE_QUIET;
+    if (values->queued)
+        steps[count++] = SB_SQL_LEAVE;
+    if (crowded && c->handed_on++ % CLEAN_EVERY == 0)
+        steps[count++] = SB_POSTGRES_CLEAN;
+    steps[count++] = crowded ? SB_POSTGRES_HAND_ON : SB_POSTGRES_LOOK;
+    return count;
+}
 
 /* The server's statements for one of the repository, in one transaction; the first tells whether it
  * hits. Returns how many they are.
@@ -65,26 +102,20 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
  *
  * A contender that knows of a crowd passes over a row that is locked. If it waited for a release to
  * be committed, it would see the mutex as it is then, but the reservations as they were before. */
-static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statement statement,
+static int list_steps(struct sb_postgres_connection *c, enum sb_sql_statement statement,
                       const struct sb_sql_values *values, bool careful, int steps[STEPS_MAX])
 {
     bool crowded = values->queued || values->joins;
-    int count = 0;
+    int count = 1;
 
-    steps[count++] = (int)statement;
+    steps[0] = (int)statement;
     if (c->base.has_queue && statement == SB_SQL_ACQUIRE) {
-        if (values->reserve_ms > 0)
-            steps[0] = SB_POSTGRES_ACQUIRE_FAIR;
-        if (crowded) {
-            steps[count++] = values->queued ? (int)SB_POSTGRES_FORGET : (int)SB_SQL_JOIN;
-            steps[count++] = SB_SQL_SELECT_PLACE;
-        }
+        count = list_acquire(values, steps);
     } else if (c->base.has_queue && statement == SB_SQL_RELEASE) {
-        steps[0] = SB_POSTGRES_RELEASE_QUIET;
-        if (values->queued)
-            steps[count++] = SB_SQL_LEAVE;
-        steps[count++] = crowded ? SB_POSTGRES_HAND_ON : SB_POSTGRES_LOOK;
+        count = list_release(c, values, steps);
     } else if (statement == SB_SQL_LEAVE) {
+        if (values->reserve_ms > 0)
+            steps[count++] = SB_POSTGRES_MARK;
         steps[count++] = SB_POSTGRES_HAND_ON;
     }
     SB_CHECK(count <= STEPS_MAX, "a statement has room for its steps");
@@ -98,6 +129,7 @@ static int list_steps(const struct sb_postgres_connection *c, enum sb_sql_statem
 struct rows {
     const struct sb_sql_sink *sink;
     size_t index; /* of the result that counts */
+    size_t read;  /* of the one that has the rows */
     int64_t count;
 };
 
@@ -116,16 +148,18 @@ static int take_rows(void *user, size_t index, const PGresult *result)
     struct sb_sql_record record;
     int code = SIMBA_OK;
 
-    if (index != rows->index)
+    if (index == rows->index)
+        rows->count += count_of(result);
+    if (index != rows->read || rows->count == 0 || rows->sink == NULL)
         return SIMBA_OK;
-    rows->count += count_of(result);
-    for (int row = 0; rows->sink != NULL && row < PQntuples(result) && code == SIMBA_OK; row++) {
+    for (int row = 0; row < PQntuples(result) && code == SIMBA_OK; row++) {
         sb_postgres_read_record(result, row, &record);
         code = rows->sink->row(rows->sink->user, &record);
     }
     return code;
 }
 
+/* A release in a queue yields no row, so that its record is read behind it. */
 static int run(struct sb_sql_connection *connection, enum sb_sql_statement statement,
                const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                int64_t *ret_count, struct sb_sql_failure *failure)
@@ -142,9 +176,16 @@ static int run(struct sb_sql_connection *connection, enum sb_sql_statement state
         return code;
     crowded.joins = statement == SB_SQL_RELEASE;
     count = list_steps(c, statement, &crowded, false, steps);
-    rows.index = send_limit(&exchange, false);
-    for (int i = 0; i < count; i++)
+    rows.index = rows.read = send_limit(&exchange, false);
+    for (int i = 0; i < count; i++) {
+        if (statement == SB_SQL_RELEASE && steps[i] == SB_POSTGRES_HAND_ON)
+            sb_postgres_exchange_send(&exchange, SB_POSTGRES_RESTORE, values);
         sb_postgres_exchange_send(&exchange, steps[i], values);
+    }
+    if (statement == SB_SQL_RELEASE && c->base.has_queue) {
+        rows.read = exchange.sent;
+        sb_postgres_exchange_send(&exchange, SB_SQL_SELECT, values);
+    }
     code = note_failure(c, sb_postgres_exchange_end(&exchange, failure), failure);
     if (code == SIMBA_OK && ret_count != NULL)
         *ret_count = rows.count;
@@ -157,17 +198,19 @@ struct step {
     struct sb_sql_item *item;
     int statement;
     bool is_first; /* of its item */
+    bool finds;    /* LOOK: a row. HAND_ON: a reservation that is in the way */
 };
 
 struct many {
     size_t skip;
+    size_t count;
     struct step steps[SB_POSTGRES_RESULTS_MAX]; /* behind those that are skipped */
 };
 
 static int take_item(void *user, size_t index, const PGresult *result)
 {
-    const struct many *many = user;
-    const struct step *step;
+    struct many *many = user;
+    struct step *step;
     struct sb_sql_item *item;
 
     if (index < many->skip)
@@ -178,10 +221,14 @@ static int take_item(void *user, size_t index, const PGresult *result)
         item->hit = count_of(result) > 0;
         if (item->hit && PQntuples(result) > 0)
             sb_postgres_read_record(result, 0, &item->record);
+        else if (item->hit && item->statement == SB_SQL_RELEASE)
+            sb_sql_item_set_record(item, sb_postgres_released_version(&item->values));
     } else if (step->statement == SB_POSTGRES_LOOK) {
-        item->crowded = PQntuples(result) > 0;
-    } else if (step->statement == SB_POSTGRES_HAND_ON) {
-        item->crowded = PQntuples(result) > 0 && PQgetvalue(result, 0, 0)[0] != '0';
+        item->crowded = step->finds = PQntuples(result) > 0;
+    } else if (step->statement == SB_POSTGRES_HAND_ON && PQntuples(result) > 0) {
+        item->crowded = PQgetvalue(result, 0, SB_POSTGRES_HAND_ON_TOLD)[0] != '0' ||
+                        PQgetvalue(result, 0, SB_POSTGRES_HAND_ON_OBSERVERS)[0] != '0';
+        step->finds = PQgetvalue(result, 0, SB_POSTGRES_HAND_ON_HELD)[0] == 't';
     } else if (step->statement == SB_SQL_JOIN) {
         item->joined = count_of(result) > 0;
     } else if (step->statement == SB_SQL_SELECT_PLACE && !item->hit) {
@@ -200,57 +247,75 @@ static bool any_writes(struct sb_sql_item *const *items, size_t count)
     return false;
 }
 
+static void send_step(struct sb_postgres_exchange *exchange, struct many *many,
+                      struct sb_sql_item *item, int statement, bool is_first)
+{
+    many->steps[many->count++] =
+        (struct step){.item = item, .statement = statement, .is_first = is_first};
+    sb_postgres_exchange_send(exchange, statement, &item->values);
+}
+
 static void send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
                        size_t count, struct many *many)
 {
     struct sb_postgres_connection *c = exchange->connection;
     bool careful = any_writes(items, count) && simba_now_ms() < c->careful_until_ms;
-    size_t sent = 0;
 
+    many->count = 0;
     many->skip = send_limit(exchange, careful);
     for (size_t i = 0; i < count; i++) {
         struct sb_sql_item *item = items[i];
         int steps[STEPS_MAX];
         int left = list_steps(c, item->statement, &item->values, careful, steps);
 
-        for (int step = 0; step < left; step++) {
-            many->steps[sent++] = (struct step){item, steps[step], step == 0};
-            sb_postgres_exchange_send(exchange, steps[step], &item->values);
-        }
+        for (int step = 0; step < left; step++)
+            send_step(exchange, many, item, steps[step], step == 0);
     }
 }
 
-static bool follows(const struct sb_sql_item *item)
+/* Whether a release has to go on: it did not know of a waiter, or an older reservation was in the
+ * way. All that were there when the mutex was owned are of no more use: its owner has overtaken the
+ * waiters that they are for. If one has been made since, its waiter is told once more. */
+static bool goes_on(const struct step *step)
 {
-    return item->statement == SB_SQL_RELEASE && item->hit && item->crowded &&
-           !item->values.queued && !item->values.joins;
+    return step->finds && step->item->statement == SB_SQL_RELEASE && step->item->hit;
 }
 
-/* After releases that did not know of a waiter. They are committed: if this fails, the waiters come
- * by their own clocks. */
-static void hand_on(struct sb_postgres_connection *c, struct sb_sql_item *const *items,
-                    size_t count)
+/* After releases. They are committed: if this fails, the waiters come by their own clocks. False:
+ * there is nothing left to do. */
+static bool hand_on(struct sb_postgres_connection *c, const struct many *before, struct many *many)
 {
-    struct sb_postgres_exchange exchange = {.take = NULL};
+    struct sb_postgres_exchange exchange = {.take = take_item, .user = many};
     struct sb_sql_failure failure;
     bool any = false;
 
-    for (size_t i = 0; i < count; i++)
-        any = any || follows(items[i]);
+    many->count = 0;
+    for (size_t i = 0; i < before->count; i++)
+        any = any || goes_on(&before->steps[i]);
     if (!any || sb_postgres_exchange_begin(&exchange, c, &failure) != SIMBA_OK)
-        return;
-    send_limit(&exchange, false);
-    for (size_t i = 0; i < count; i++)
-        if (follows(items[i]))
-            sb_postgres_exchange_send(&exchange, SB_POSTGRES_HAND_ON, &items[i]->values);
-    note_failure(c, sb_postgres_exchange_end(&exchange, &failure), &failure);
+        return false;
+    many->skip = send_limit(&exchange, false);
+    for (size_t i = 0; i < before->count; i++) {
+        const struct step *step = &before->steps[i];
+
+        if (!goes_on(step))
+            continue;
+        if (step->statement == SB_POSTGRES_HAND_ON)
+            send_step(&exchange, many, step->item, SB_POSTGRES_RESTORE, false);
+        else
+            send_step(&exchange, many, step->item, SB_POSTGRES_CLEAN, false);
+        if (step->statement == SB_POSTGRES_LOOK && step->item->values.reserve_ms > 0)
+            send_step(&exchange, many, step->item, SB_POSTGRES_MARK, false);
+        send_step(&exchange, many, step->item, SB_POSTGRES_HAND_ON, false);
+    }
+    return note_failure(c, sb_postgres_exchange_end(&exchange, &failure), &failure) == SIMBA_OK;
 }
 
 static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                    size_t count, struct sb_sql_failure *failure)
 {
     struct sb_postgres_connection *c = own(connection);
-    struct many many;
+    struct many many, late, later;
     struct sb_postgres_exchange exchange = {.take = take_item, .user = &many};
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
@@ -263,8 +328,8 @@ static int run_all(struct sb_sql_connection *connection, struct sb_sql_item *con
         items[i]->hit = items[i]->hit && items[i]->done;
         items[i]->read = items[i]->read && items[i]->done;
     }
-    if (code == SIMBA_OK)
-        hand_on(c, items, count);
+    if (code == SIMBA_OK && hand_on(c, &many, &late))
+        hand_on(c, &late, &later);
     return code;
 }
 
@@ -389,6 +454,8 @@ const struct sb_sql_driver sb_postgres_driver = {
     .set_deadline = set_deadline,
     .run = run,
     .property = sb_postgres_property,
+    .tend = sb_postgres_tend,
+    .inspect = sb_postgres_inspect,
     .run_all = run_all,
     .init_schema = init_schema,
 };

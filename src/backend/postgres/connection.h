@@ -17,6 +17,7 @@ struct sb_postgres_connection {
     PGconn *pg;
     int64_t deadline_ms;      /* for answers */
     int64_t careful_until_ms; /* rows that are locked are passed over until then */
+    unsigned handed_on;       /* how often, in a crowd */
     size_t asked;             /* bytes of all results so far, see sb_postgres_unasked */
     bool prepared;
     bool given_up; /* answers may be on their way that nobody waits for: nothing is sent any more */
@@ -24,6 +25,7 @@ struct sb_postgres_connection {
 
     char *search_path; /* the user's own, on which the table is looked for; NULL: not known yet */
     char table[SB_POSTGRES_TABLE_MAX]; /* with its schema; empty: not known yet */
+    bool has_terms;                    /* it has SB_SQL_TERM_COLUMNS */
     char names[SB_POSTGRES_STATEMENTS][SB_POSTGRES_NAME_MAX]; /* of what is prepared */
     bool has_properties; /* the table of properties is there and can be used */
     bool distrusted;     /* the table turned out to be a stranger's: nothing is sent any more */
@@ -47,7 +49,7 @@ struct sb_postgres_shape {
 };
 
 /* Statements in an exchange: a batch or a look, or all that are prepared, and what comes before
- * them. An acquire is three of them at most, like a release. */
+ * them. An acquire is three of them at most, like a release; one in 64 releases has a fourth. */
 #define SB_POSTGRES_RESULTS_MAX 780
 
 struct sb_postgres_exchange {
@@ -112,7 +114,7 @@ bool sb_postgres_consume(PGconn *pg, size_t *received);
  * is left at once. 0 on a socket of the host: nobody counts what comes there. */
 size_t sb_postgres_unasked(const PGconn *pg, size_t asked);
 #define SB_POSTGRES_UNASKED_MAX ((size_t)1 << 20)
-#define SB_POSTGRES_TOO_MUCH "the server sends more than anybody has asked for"
+#define SB_POSTGRES_TOO_MUCH "the server sends data that the client did not ask for"
 
 /* ---- login.c: connecting, without telling a server the password ------------------------------ */
 
@@ -155,6 +157,12 @@ int sb_postgres_fail_login(const struct sb_postgres_connection *connection,
 
 int sb_postgres_fail_memory(struct sb_sql_failure *failure);
 
+/* ---- inspect.c: settings of the server ------------------------------------------------------- */
+
+/* `inspect` of struct sb_sql_driver. */
+int sb_postgres_inspect(struct sb_sql_connection *connection, int64_t lease_ms,
+                        struct sb_findings *findings, struct sb_sql_failure *failure);
+
 /* ---- schema.c: the table on the server ------------------------------------------------------- */
 
 /* The statements that create the tables. */
@@ -172,5 +180,17 @@ int sb_postgres_init_schema(struct sb_postgres_connection *connection,
 int sb_postgres_property(struct sb_sql_connection *connection,
                          const struct sb_sql_property *property,
                          struct simba_property *ret_property, struct sb_sql_failure *failure);
+
+/* Takes note whether the table of properties is there. */
+int sb_postgres_find_properties(struct sb_postgres_connection *connection,
+                                struct sb_sql_failure *failure);
+
+/* How much of the name of the first table is its schema, in which all others are, with the
+ * point. */
+int sb_postgres_schema_length(const struct sb_postgres_connection *connection);
+
+/* tend.c: `tend` of struct sb_sql_driver. */
+int sb_postgres_tend(struct sb_sql_connection *connection, const struct sb_sql_tending *tending,
+                     bool *ret_done, struct sb_sql_failure *failure);
 
 #endif

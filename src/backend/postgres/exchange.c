@@ -160,7 +160,7 @@ void sb_postgres_exchange_send(struct sb_postgres_exchange *e, int statement,
     if (c->prepared) {
         sent = PQsendQueryPrepared(c->pg, c->names[statement], p.count, p.values, NULL, NULL, 0);
     } else {
-        sb_postgres_statement_text(statement, c->table, text);
+        sb_postgres_statement_text(statement, c->table, c->has_terms, text);
         sent = PQsendQueryParams(c->pg, text, p.count, NULL, p.values, NULL, NULL, 0);
     }
     note_sent(e, sent != 0, shape_of(statement));
@@ -198,7 +198,7 @@ void sb_postgres_exchange_prepare(struct sb_postgres_exchange *e, int statement)
     struct sb_postgres_connection *c = e->connection;
     char text[SB_POSTGRES_TEXT_MAX];
 
-    sb_postgres_statement_text(statement, c->table, text);
+    sb_postgres_statement_text(statement, c->table, c->has_terms, text);
     note_sent(e, PQsendPrepare(c->pg, c->names[statement], text, 0, NULL) != 0,
               (struct sb_postgres_shape){.columns = 0});
 }

@@ -49,8 +49,14 @@ static const struct meaning meanings[] = {
 
 static const struct meaning other = {"", SIMBA_ESTORE, SB_SQL_GIVE_UP, "the statement failed"};
 
-static const struct meaning *find_meaning(const char *state)
+/* The table was replaced by one without SB_SQL_TERM_COLUMNS: a new connection does without. */
+static const struct meaning changed = {"42703", SIMBA_EUNAVAILABLE, SB_SQL_RECONNECT,
+                                       "the table has another form"};
+
+static const struct meaning *find_meaning(const char *state, const char *message)
 {
+    if (strcmp(state, changed.state) == 0 && strstr(message, "term_") != NULL)
+        return &changed;
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
         if (strncmp(state, meanings[i].state, strlen(meanings[i].state)) == 0)
             return &meanings[i];
@@ -76,13 +82,14 @@ int sb_postgres_fail_result(struct sb_postgres_connection *c, const PGresult *re
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const struct meaning *meaning = find_meaning(state != NULL ? state : "");
+    const struct meaning *meaning;
     char line[MESSAGE_MAX];
 
     if (state != NULL && (strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0))
         atomic_store(&c->settings->unprepared, true);
     if (message == NULL)
         message = PQresultErrorMessage(result);
+    meaning = find_meaning(state != NULL ? state : "", message);
     failure->remedy = meaning->remedy;
     return sb_error_set(&failure->error, meaning->code, "PostgreSQL: %s: %s (%s)", meaning->text,
                         first_line(line, message), state != NULL ? state : "no state");
@@ -131,7 +138,7 @@ static int fail_connect(const PGconn *pg, const struct simba_error *unread,
     else if (PQconnectionNeedsPassword(pg) != 0)
         code = SIMBA_EDENIED;
     else if (find_state(message, state))
-        code = find_meaning(state)->code;
+        code = find_meaning(state, "")->code;
     failure->remedy = SB_SQL_RECONNECT;
     if (code == SIMBA_EDENIED && unread->code != SIMBA_OK)
         return sb_error_set(&failure->error, code, "PostgreSQL: cannot connect: %s; and %s",
@@ -147,9 +154,8 @@ int sb_postgres_fail_login(const struct sb_postgres_connection *c, enum sb_postg
     switch (login) {
     case SB_POSTGRES_LOGIN_TELLING:
         return sb_error_set(&failure->error, SIMBA_EDENIED,
-                            "PostgreSQL: the server asks for the password itself, which would go "
-                            "to it in clear; that needs TLS and a certificate that is verified "
-                            "(tls=on)");
+                            "PostgreSQL: the server asks for the password in clear text; that "
+                            "needs TLS with a verified certificate (tls=on)");
     case SB_POSTGRES_LOGIN_COSTLY:
         return sb_error_set(&failure->error, SIMBA_EDENIED,
                             "PostgreSQL: the server asks for a proof of the password (SCRAM) with "
@@ -163,8 +169,8 @@ int sb_postgres_fail_login(const struct sb_postgres_connection *c, enum sb_postg
                             "PostgreSQL: cannot connect: the process can open no more "
                             "descriptors");
     case SB_POSTGRES_LOGIN_FLOOD:
-        return sb_postgres_fail_lost(c, false, "the server sends more than anybody has asked for",
-                                     failure);
+        return sb_postgres_fail_lost(
+            c, false, "the server sends data that the client did not ask for", failure);
     default:
         return fail_connect(c->pg, unread, failure);
     }

@@ -143,7 +143,8 @@ static void try_later(struct sb_postgres_listener *l, int64_t delay_ms, const ch
     bool heard = l->state == STATE_HEARING;
 
     if (l->failures++ == 0)
-        host->log(host, SIMBA_LOG_INFO, "releases are looked for instead of heard of: %.*s",
+        host->log(host, SIMBA_LOG_INFO,
+                  "the client polls for releases, because it cannot be woken: %.*s",
                   (int)strcspn(why, "\n"), why);
     disconnect(l);
     l->state = STATE_WAITING;
@@ -251,7 +252,7 @@ static void begin_to_hear(struct sb_postgres_listener *l)
         return;
     }
     if (l->failures > 0)
-        host->log(host, SIMBA_LOG_INFO, "releases are heard of again");
+        host->log(host, SIMBA_LOG_INFO, "the client is woken by releases again");
     l->state = STATE_HEARING;
     l->failures = 0;
     l->config.hears(l->config.user, true);

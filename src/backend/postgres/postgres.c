@@ -254,6 +254,8 @@ static const struct simba_backend_ops ops = {
     SB_URL_OPTIONS_OF(sb_postgres_options),
     .has_queue = true,
     .has_properties = true,
+    .can_forget = true,
+    .can_inspect = true,
     .no_sigpipe = true,
     .check_names = check_names,
 };

@@ -14,9 +14,7 @@
 #include <string.h>
 
 #define IS SB_POSTGRES_IS
-#define NOW                                                                                        \
-    "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)"    \
-    "::bigint"
+#define NOW SB_POSTGRES_NOW "::bigint"
 
 /* Where the name of a table goes, or its schema. */
 #define TABLE "%s"
@@ -70,8 +68,7 @@ struct look {
     char missing[OWNER_MAX]; /* a column; empty: none */
 };
 
-/* Of the name of the first table, in whose schema this one is, with the point. */
-static int schema_length(const struct sb_postgres_connection *c)
+int sb_postgres_schema_length(const struct sb_postgres_connection *c)
 {
     const char *point = strrchr(c->table, '.');
 
@@ -104,7 +101,7 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
         return code;
     *ret_look = (struct look){.found = false};
     sb_text_init(&text, name, sizeof name);
-    sb_text_add(&text, PROPERTIES, schema_length(c), c->table);
+    sb_text_add(&text, PROPERTIES, sb_postgres_schema_length(c), c->table);
     sb_postgres_exchange_send_text(&exchange, find_table, name,
                                    (struct sb_postgres_shape){3, SB_POSTGRES_ROW_OR_NONE});
     return sb_postgres_exchange_end(&exchange, failure);
@@ -121,7 +118,7 @@ static int create(struct sb_postgres_connection *c, struct sb_sql_failure *failu
     if (code != SIMBA_OK)
         return code;
     sb_text_init(&text, sql, sizeof sql);
-    sb_text_add(&text, create_table, schema_length(c), c->table);
+    sb_text_add(&text, create_table, sb_postgres_schema_length(c), c->table);
     sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
     sb_postgres_exchange_send_text(&exchange, sql, NULL, (struct sb_postgres_shape){.columns = 0});
     code = sb_postgres_exchange_end(&exchange, failure);
@@ -152,8 +149,9 @@ static int init_table(struct sb_postgres_connection *c, bool creates,
         return code;
     failure->remedy = look.found ? SB_SQL_GIVE_UP : SB_SQL_RETRY;
     if (!look.found)
-        return sb_error_set(&failure->error, SIMBA_EUNAVAILABLE,
-                            "PostgreSQL: the table simba_property has gone again");
+        return sb_error_set(
+            &failure->error, SIMBA_EUNAVAILABLE,
+            "PostgreSQL: the table simba_property was dropped while the client used it");
     if (!look.trusted)
         return sb_error_set(&failure->error, SIMBA_EDENIED,
                             "PostgreSQL: the table simba_property belongs to the role %s, which is "
@@ -165,6 +163,11 @@ static int init_table(struct sb_postgres_connection *c, bool creates,
                             "PostgreSQL: the table simba_property has no column %s", look.missing);
     c->has_properties = true;
     return SIMBA_OK;
+}
+
+int sb_postgres_find_properties(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+{
+    return init_table(c, false, failure);
 }
 
 /* ---- Reading and writing --------------------------------------------------------------------- */
@@ -195,7 +198,7 @@ static int take(void *user, size_t index, const PGresult *result)
 static void write_text(const struct sb_postgres_connection *c,
                        const struct sb_sql_property *property, char ret_text[SB_POSTGRES_TEXT_MAX])
 {
-    int length = schema_length(c);
+    int length = sb_postgres_schema_length(c);
     struct sb_text text;
 
     sb_text_init(&text, ret_text, SB_POSTGRES_TEXT_MAX);

@@ -25,7 +25,8 @@
 #define DEFINITION                                                                                 \
     " (mutex varchar(66) PRIMARY KEY, acquired_at bigint"                                          \
     " NOT NULL, ttl_at bigint NOT NULL, transition_at bigint NOT NULL, owner_id varchar(128)"      \
-    " NOT NULL, version bigint NOT NULL) WITH (fillfactor = 50)"
+    " NOT NULL, version bigint NOT NULL, term_fence bigint DEFAULT 0, term_since bigint"           \
+    " DEFAULT 0, term_version bigint DEFAULT 0) WITH (fillfactor = 50)"
 
 /* A crash of the server may empty the table of waiters: they join again. So it is unlogged, and a
  * change of it writes nothing to the disk. */
@@ -67,18 +68,48 @@ static const char find_table[] =
     "OPERATOR(pg_catalog.-) 4, "
     "c.relpersistence, " SB_POSTGRES_MISSING_COLUMN(
         "'mutex', 'acquired_at', 'ttl_at', 'transition_at', "
-        "'owner_id', 'version'") ", " UNFIT_COLUMN " FROM pg_catalog.pg_class c"
-                                 " JOIN pg_catalog.pg_namespace n ON "
-                                 "n.oid" IS "c.relnamespace"
-                                 " JOIN pg_catalog.pg_roles o ON "
-                                 "o.oid" IS "c.relowner"
-                                 " JOIN pg_catalog.pg_database d ON "
-                                 "d.datname" IS "pg_catalog.current_database()"
-                                 " LEFT JOIN pg_catalog.pg_attribute "
-                                 "m ON m.attrelid" IS "c.oid AND m.attname" IS "'mutex'"
-                                 " LEFT JOIN pg_catalog.pg_attribute "
-                                 "a ON a.attrelid" IS "c.oid AND a.attname" IS "'owner_id'"
-                                 " WHERE c.oid" IS "pg_catalog.to_regclass('" NAME "')";
+        "'owner_id', 'version'") ", " UNFIT_COLUMN
+                                 ", " SB_POSTGRES_MISSING_COLUMN(
+                                     "'term_fence', 'term_since', 'term_version'") " IS NULL FROM "
+                                                                                   "pg_catalog.pg_"
+                                                                                   "class c"
+                                                                                   " JOIN "
+                                                                                   "pg_catalog.pg_"
+                                                                                   "namespace n ON "
+                                                                                   "n.oid" IS
+                                                                                   "c.relnamespace"
+                                                                                   " JOIN "
+                                                                                   "pg_catalog.pg_"
+                                                                                   "roles o ON "
+                                                                                   "o.oid" IS
+                                                                                   "c.relowner"
+                                                                                   " JOIN "
+                                                                                   "pg_catalog.pg_"
+                                                                                   "database d ON "
+                                                                                   "d.datname" IS
+                                                                                   "pg_catalog."
+                                                                                   "current_"
+                                                                                   "database()"
+                                                                                   " LEFT JOIN "
+                                                                                   "pg_catalog.pg_"
+                                                                                   "attribute "
+                                                                                   "m ON "
+                                                                                   "m.attrelid" IS
+                                                                                   "c.oid AND "
+                                                                                   "m.attname" IS
+                                                                                   "'mutex'"
+                                                                                   " LEFT JOIN "
+                                                                                   "pg_catalog.pg_"
+                                                                                   "attribute "
+                                                                                   "a ON "
+                                                                                   "a.attrelid" IS
+                                                                                   "c.oid AND "
+                                                                                   "a.attname" IS
+                                                                                   "'owner_id'"
+                                                                                   " WHERE c.oid" IS
+                                                                                   "pg_catalog.to_"
+                                                                                   "regclass('" NAME
+                                                                                   "')";
 
 /* Of the same name in another schema, where users with another path find it; temporary tables are
  * nobody else's. */
@@ -119,6 +150,7 @@ struct look {
     long owner_id_width;
     char missing[OWNER_MAX]; /* a column; empty: none */
     char unfit[OWNER_MAX];   /* a column of another type; empty: none */
+    bool has_terms;          /* has SB_SQL_TERM_COLUMNS */
     char persistence;        /* 'p': for all and for good, 't': temporary, 'u': unlogged */
     char other[SB_POSTGRES_TABLE_MAX]; /* the schema of another table; empty: there is none */
 };
@@ -149,6 +181,7 @@ static void take_table(struct look *look, const PGresult *result)
     look->persistence = PQgetvalue(result, 0, 5)[0];
     sb_text_copy(look->missing, sizeof look->missing, PQgetvalue(result, 0, 6));
     sb_text_copy(look->unfit, sizeof look->unfit, PQgetvalue(result, 0, 7));
+    look->has_terms = strcmp(PQgetvalue(result, 0, 8), "t") == 0;
 }
 
 static int take_look(void *user, size_t index, const PGresult *result)
@@ -181,7 +214,7 @@ static int look_for_table(struct sb_postgres_connection *c, struct look *ret_loo
     sb_postgres_exchange_send_text(&exchange, find_path, NULL,
                                    (struct sb_postgres_shape){2, SB_POSTGRES_ROW});
     sb_postgres_exchange_send_text(&exchange, find_table, NULL,
-                                   (struct sb_postgres_shape){8, SB_POSTGRES_ROW_OR_NONE});
+                                   (struct sb_postgres_shape){9, SB_POSTGRES_ROW_OR_NONE});
     sb_postgres_exchange_send_text(&exchange, find_other, NULL,
                                    (struct sb_postgres_shape){1, SB_POSTGRES_ROW_OR_NONE});
     return sb_postgres_exchange_end(&exchange, failure);
@@ -294,8 +327,9 @@ static void take_note(struct sb_postgres_connection *c, const struct look *look)
     c->base.mutex_max = look->mutex_width > 0 ? (size_t)look->mutex_width : SIMBA_MUTEX_MAX;
     c->base.owner_id_max = look->owner_id_width > 0 ? (size_t)look->owner_id_width : SIMBA_ID_MAX;
     sb_text_copy(c->table, sizeof c->table, look->table);
+    c->has_terms = look->has_terms;
     for (int i = 0; i < SB_POSTGRES_STATEMENTS; i++)
-        sb_postgres_statement_name(i, c->table, c->names[i]);
+        sb_postgres_statement_name(i, c->table, c->has_terms, c->names[i]);
 }
 
 /* ---- The table of waiters -------------------------------------------------------------------- */

@@ -30,28 +30,49 @@
  * others in a schema on the user's path could have its own called in their place. An operator that
  * is named so loses its own precedence: hence the parentheses. */
 #define OP(operator) " OPERATOR(pg_catalog." operator") "
-#define NOW "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())" OP("*") "1000)"
+#define NOW SB_POSTGRES_NOW
 #define TTL_AT NOW OP("+") "$3::pg_catalog.float8"
 #define TRANSITION_AT NOW OP("+") "$4::pg_catalog.float8"
-#define COLUMNS SB_SQL_COLUMNS ", " NOW "::bigint, 0"
+#define CHANGED_COLUMNS SB_SQL_COLUMNS ", " NOW "::bigint, 0, 0"
+#define OF_TERM(column) "CASE WHEN term_version" OP("=") "version THEN " column " ELSE 0 END"
+#define COLUMNS                                                                                    \
+    SB_SQL_COLUMNS ", " NOW "::bigint, {" OF_TERM("term_fence") ", " OF_TERM("term_since") "|0, "  \
+                                                                                           "0}"
 #define VERSION_MAX "9223372036854775807"
 #define LAST_BUT_ONE "9223372036854775806"
 #define NEXT_VERSION "(version" OP("+") "1)"
 
-#define FREE_ROW TABLE " (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, 0)"
+/* A name that was deleted and comes back begins above every version that it had: sql/tend.c. */
+#define NOW_US SB_POSTGRES_NOW_US
+#define FREE_ROW TABLE " (" SB_SQL_COLUMNS ") VALUES ($1, '', 0, 0, 0, " NOW_US ")"
 
 /* Nothing shortens a lease of the same owner; where the id does not own the row's times are over
  * anyway. */
-#define SET_LEASE                                                                                  \
+#define SET_LEASE(term)                                                                            \
     "UPDATE " TABLE " SET owner_id = $2, acquired_at = " NOW ","                                   \
     " ttl_at = greatest(ttl_at, " TTL_AT "),"                                                      \
     " transition_at = greatest(transition_at, " TRANSITION_AT "),"                                 \
-    " version = " NEXT_VERSION
+    " version = " NEXT_VERSION term
+#define ACQUIRE                                                                                    \
+    SET_LEASE("{, term_fence = " NEXT_VERSION ", term_since = " NOW                                \
+              ", term_version = " NEXT_VERSION "|}")
+#define GUARD                                                                                      \
+    SET_LEASE("{, term_version = CASE WHEN term_version" OP("=") "version THEN " NEXT_VERSION      \
+                                                                 " ELSE 0 END|}")
 
-/* A release goes through at the last version too; only nobody can acquire any more. */
-#define CLEAR_LEASE                                                                                \
-    "UPDATE " TABLE " SET owner_id = '', acquired_at = 0, ttl_at = 0, transition_at = 0,"          \
-    " version = least(version, " LAST_BUT_ONE ")" OP("+") "1"
+/* A release goes through at the last version too; only nobody can acquire any more. In a queue it
+ * yields no row: to write one takes as long as to look for waiters. */
+#define CLEAR(acquired_at)                                                                         \
+    "UPDATE " TABLE " SET owner_id = '', acquired_at = " acquired_at ", ttl_at = 0,"               \
+    " transition_at = 0, version = least(version, " LAST_BUT_ONE ")" OP("+") "1"
+#define CLEAR_LEASE CLEAR("0")
+
+/* A mutex that may be reserved has a mark in its row: `acquired_at` lies ahead. So an acquire that
+ * finds none need not look at the line, which would cost it a quarter more. The mark says nothing
+ * else: one that finds it looks at the line. It is there for longer than any reservation that is
+ * made together with it. */
+#define MARKED(reserve) NOW OP("+") reserve "::bigint" OP("+") "100"
+#define CLEAR_AND_MARK CLEAR(MARKED("$4"))
 
 #define IS_MUTEX "mutex" OP("=") "$1"
 /* By its bytes: the column's collation may take two ids for one. */
@@ -59,6 +80,10 @@
 #define HAS_NEXT_VERSION "version" OP("<") VERSION_MAX
 #define MAY_ACQUIRE                                                                                \
     IS_MUTEX " AND (transition_at" OP("<") NOW " OR " IS_OWNER ") AND " HAS_NEXT_VERSION
+/* The row of the mutex tells of a reservation, too: see CLEAR_AND_MARK. */
+#define MAY_ACQUIRE_AT_ONCE                                                                        \
+    IS_MUTEX " AND (greatest(transition_at, acquired_at)" OP("<") NOW " OR " IS_OWNER              \
+                                                                      ") AND " HAS_NEXT_VERSION
 #define MAY_GUARD                                                                                  \
     IS_MUTEX " AND " IS_OWNER " AND transition_at" OP(">") NOW " AND " HAS_NEXT_VERSION
 #define MAY_RELEASE IS_MUTEX " AND " IS_OWNER " AND version" OP("=") "$3::bigint"
@@ -68,8 +93,6 @@
  * mutex decides on the index: a single waiter is found by the primary key, also by a plan that was
  * made while the table was empty. */
 
-#define NOW_US                                                                                     \
-    "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())" OP("*") "1000000)::bigint"
 #define OF_MUTEX "w.mutex" OP("=") "$1"
 #define OF_ID "w.id" OP("=") "$2"
 #define IN_LINE_OF "w.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1"
@@ -79,7 +102,11 @@
 #define LASTS "(pg_catalog.abs(w.reserved_until" OP("-") "(" NOW OP("+") "1000))" OP("<") "1000)"
 #define RESERVED IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2"
 #define IS_OVER "w.reserved_until" OP(">") "0 AND NOT " LASTS
-#define NOT_RESERVED "NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED ")"
+/* Two seconds after its mark or its lease has ended a mutex is reserved for nobody. Otherwise one
+ * who may only write rows of the line could bar it by reservations that end one after the other. */
+#define IS_FREE_FOR_LONG "greatest(acquired_at, transition_at)" OP("<") "(" NOW OP("-") "2000)"
+#define NOT_RESERVED                                                                               \
+    "(" IS_FREE_FOR_LONG " OR NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED "))"
 
 #define PLACE                                                                                      \
     "(SELECT pg_catalog.count(*) FROM (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE                 \
@@ -118,19 +145,26 @@
 #define LEAVE "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID
 
 #define FORGET                                                                                     \
-    "DELETE FROM " WAITERS " w WHERE ((" OF_MUTEX " AND " OF_ID ") OR (" IN_LINE_OF                \
-    " AND " IS_OVER ")) AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " IS_OWNER ")"
+    "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID " AND EXISTS (SELECT 1 FROM " TABLE  \
+    " WHERE " IS_MUTEX " AND " IS_OWNER ")"
+
+/* For a mutex that was released without a mark. A row that is locked is about to change: then the
+ * mark would be of no use. */
+#define OTHERS_WAIT "EXISTS (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE " AND w.id" OP("<>") "$2)"
+#define MARK                                                                                       \
+    "UPDATE " TABLE " SET acquired_at = " MARKED("$3") " WHERE " FREE_OF_LOCKS(                    \
+        IS_MUTEX " AND transition_at" OP("<") NOW " AND " OTHERS_WAIT)
 
 /* Reservations that are over, and observers whose client is dead. Others may be deleting the same
- * ones. */
-#define IS_PAST                                                                                    \
-    "(" IS_OVER " OR (w.reserved_until" OP("<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW  \
-        ")))"
-#define DELETE_PAST                                                                                \
-    "DELETE FROM " WAITERS " w WHERE " OF_MUTEX                                                    \
-    " AND w.id" OP("=") "ANY(ARRAY(SELECT w.id FROM " WAITERS " w WHERE " IN_LINE_OF               \
-                        " AND w.reserved_until" OP("<>") "0 AND " IS_PAST                          \
-                                                         " LIMIT 100 FOR UPDATE SKIP LOCKED))"
+ * ones. Each is a range of the index, which passes over the line itself, and is deleted by where it
+ * lies: a plan that was made while the table was empty would look for a list of ids in the whole
+ * line. */
+#define IS_ONE_OF(condition)                                                                       \
+    "w.ctid" OP("=") "ANY(ARRAY(SELECT w.ctid FROM " WAITERS " w WHERE " IN_LINE_OF                \
+                     " AND " condition " LIMIT 100 FOR UPDATE SKIP LOCKED))"
+#define IS_GONE "w.reserved_until" OP("<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW ")"
+#define DELETE_ALL(condition) "DELETE FROM " WAITERS " w WHERE " IS_ONE_OF(condition)
+#define CLEAN "WITH past AS (" DELETE_ALL(IS_OVER) ") " DELETE_ALL(IS_GONE)
 
 /* A forged row may name what is no channel: the server would refuse the notice, and with it the
  * release. The waiter counts as dead. */
@@ -148,38 +182,45 @@
 #define TELL_CLIENT(kind, id)                                                                      \
     "pg_catalog.pg_notify(l.client::pg_catalog.text, " kind OP("||") "$1" OP("||") "E'\\n'" OP(    \
         "||") id ")"
+#define FIRST_IN_LINE                                                                              \
+    "SELECT w.id FROM " WAITERS " w WHERE " IN_LINE " AND w.id" OP("<>") "$2"                      \
+    " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND transition_at" OP("<") NOW ")"    \
+    " AND NOT EXISTS (SELECT FROM held) ORDER BY w.since LIMIT 1 FOR UPDATE OF w SKIP LOCKED"
+#define NEXT_CLIENT                                                                                \
+    "SELECT 's', n.id, n.client FROM (SELECT w.id, w.client FROM " WAITERS " w WHERE " IN_LINE     \
+    " AND w.since" OP(">=") "(SELECT since FROM first) AND w.id" OP("<>") "$2"                     \
+    " ORDER BY w.since LIMIT 16) n WHERE n.client" OP("<>") "(SELECT client FROM first)"           \
+    " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 1 ELSE 0 END"
+#define OBSERVERS                                                                                  \
+    "SELECT pg_catalog.count(" TELL_CLIENT("'c'", "''") ") FROM " WAITERS " l"                     \
+    " WHERE l.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1 AND l.reserved_until" OP("<") "0"        \
+    " AND l.reserved_until" OP("<") "(0" OP("-") NOW ") AND " CAN_BE_TOLD
 #define HAND_ON                                                                                    \
-    "WITH past AS (" DELETE_PAST "),"                                                              \
-    " first AS MATERIALIZED (SELECT w.id, w.client, w.since FROM " WAITERS " w WHERE " IN_LINE     \
-    " AND w.id" OP("<>") "$2 AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                  \
-    " AND transition_at" OP("<") NOW ") AND " NOT_RESERVED " ORDER BY w.since LIMIT 1"             \
-    " FOR UPDATE OF w SKIP LOCKED),"                                                               \
-    " next AS (SELECT n.id, n.client FROM (SELECT w.id, w.client, w.since FROM " WAITERS " w"      \
-    " WHERE " IN_LINE " AND w.since" OP(">=") "(SELECT since FROM first) AND w.id" OP("<>") "$2"   \
-    " AND w.id" OP("<>") "(SELECT id FROM first) ORDER BY w.since LIMIT 16) n"                     \
-    " ORDER BY n.client" OP("=") "(SELECT client FROM first), n.since"                             \
-    " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 1 ELSE 0 END),"                                  \
-    " line AS (SELECT id, client FROM first UNION ALL SELECT id, client FROM next),"               \
-    " reserved AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "$3::bigint FROM first" \
-    " WHERE " OF_MUTEX " AND w.id" OP("=") "first.id)"                                             \
-    " SELECT pg_catalog.count(" TELL_CLIENT(                                                       \
-        "CASE WHEN l.id" OP("=") "(SELECT id FROM first) THEN 'r' ELSE 's' END",                   \
-        "l.id::pg_catalog.text") "), (SELECT pg_catalog.count("                                    \
-    TELL_CLIENT("'c'", "''") ") FROM " WAITERS " l WHERE l.mutex COLLATE pg_catalog.\"C\"" OP(     \
-        "=") "$1 AND l.reserved_until" OP("<") "0 AND l.reserved_until" OP("<") "(0" OP("-") NOW \
-    ") AND " CAN_BE_TOLD ") FROM line l WHERE " CAN_BE_TOLD
+    "WITH held AS MATERIALIZED (SELECT 1 FROM " WAITERS " w WHERE " RESERVED " LIMIT 1),"          \
+    " first AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "$3::bigint"               \
+    " WHERE " OF_MUTEX " AND w.id" OP("=") "(" FIRST_IN_LINE ")"                                   \
+    " RETURNING w.id, w.client, w.since),"                                                         \
+    " line AS (SELECT 'r' AS kind, id, client FROM first UNION ALL (" NEXT_CLIENT "))"             \
+    " SELECT pg_catalog.count(" TELL_CLIENT("l.kind", "l.id::pg_catalog.text") "), (" OBSERVERS    \
+    "), EXISTS (SELECT FROM held) FROM line l WHERE " CAN_BE_TOLD
+
+/* Reservations that another has overtaken: their waiters are in the line again, in their old
+ * places. A waiter whose row is locked is about to enter the line itself, or to leave. */
+#define RESTORE                                                                                    \
+    "UPDATE " WAITERS " w SET reserved_until = 0 WHERE " IS_ONE_OF(                                \
+        "w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2")
 
 /* With the observers whose client is dead. */
 #define WATCH                                                                                      \
-    "WITH gone AS (DELETE FROM " WAITERS " w WHERE " IN_LINE_OF " AND w.reserved_until" OP(        \
-        "<") "0 AND w.reserved_until" OP(">") "(0" OP("-") NOW ") AND w.id" OP("<>") "$2)"         \
+    "WITH gone AS (DELETE FROM " WAITERS " w WHERE " IN_LINE_OF " AND " IS_GONE                    \
+    " AND w.id" OP("<>") "$2)"                                                                     \
     " INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"               \
     " VALUES ($1, $2, " NOW_US ", $3, 0" OP("-") "(" NOW OP("+") "$4::pg_catalog.float8), '')"     \
     " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = excluded.reserved_until"
 /* clang-format on */
 
 #define QUEUE                                                                                      \
-    "SELECT w.mutex, w.id, w.since" OP("/") "1000, 0, 0, 0, " NOW "::bigint, 0 FROM " WAITERS      \
+    "SELECT w.mutex, w.id, w.since" OP("/") "1000, 0, 0, 0, " NOW "::bigint, 0, 0 FROM " WAITERS   \
                                             " w WHERE " IN_LINE " ORDER BY w.since"
 
 #define FREE_OF_LOCKS(condition)                                                                   \
@@ -217,34 +258,46 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                   "INSERT INTO " FREE_ROW " ON CONFLICT DO NOTHING"},
     [SB_SQL_SELECT] = {"simba_select", "SELECT " COLUMNS " FROM " TABLE " WHERE " IS_MUTEX},
     [SB_SQL_SELECT_ALL] = {"simba_select_all", "SELECT " COLUMNS " FROM " TABLE " ORDER BY mutex"},
-    [SB_SQL_ACQUIRE] = {"simba_acquire", SET_LEASE " WHERE " MAY_ACQUIRE " RETURNING " COLUMNS},
-    [SB_SQL_GUARD] = {"simba_guard", SET_LEASE " WHERE " MAY_GUARD " RETURNING " COLUMNS},
+    [SB_SQL_ACQUIRE] = {"simba_acquire",
+                        ACQUIRE " WHERE " MAY_ACQUIRE " RETURNING " CHANGED_COLUMNS},
+    [SB_SQL_GUARD] = {"simba_guard", GUARD " WHERE " MAY_GUARD " RETURNING " CHANGED_COLUMNS},
     [SB_SQL_RELEASE] = {"simba_release",
-                        CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS TELL},
-    [SB_POSTGRES_ACQUIRE_FREE] = {"simba_acquire_free", SET_LEASE
-                                  " WHERE " FREE_OF_LOCKS(MAY_ACQUIRE) " RETURNING " COLUMNS},
-    [SB_POSTGRES_GUARD_FREE] = {"simba_guard_free",
-                                SET_LEASE " WHERE " FREE_OF_LOCKS(MAY_GUARD) " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_FREE] = {"simba_release_free", CLEAR_LEASE
-                                  " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS TELL},
+                        CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " CHANGED_COLUMNS TELL},
+    [SB_POSTGRES_ACQUIRE_FREE] = {"simba_acquire_free",
+                                  ACQUIRE " WHERE " FREE_OF_LOCKS(
+                                      MAY_ACQUIRE) " RETURNING " CHANGED_COLUMNS},
+    [SB_POSTGRES_GUARD_FREE] = {"simba_guard_free", GUARD
+                                " WHERE " FREE_OF_LOCKS(MAY_GUARD) " RETURNING " CHANGED_COLUMNS},
+    [SB_POSTGRES_RELEASE_FREE] = {"simba_release_free",
+                                  CLEAR_LEASE " WHERE " FREE_OF_LOCKS(
+                                      MAY_RELEASE) " RETURNING " CHANGED_COLUMNS TELL},
     [SB_SQL_SELECT_PLACE] = {"simba_place", "SELECT " COLUMNS ", " PLACE ", " RESERVED_UNTIL
                                             ", " IS_CHANGING " FROM " TABLE " WHERE " IS_MUTEX},
     [SB_SQL_JOIN] = {"simba_join", JOIN},
     [SB_SQL_LEAVE] = {"simba_leave", LEAVE},
     [SB_SQL_WATCH] = {"simba_watch", WATCH},
     [SB_SQL_QUEUE] = {"simba_queue", QUEUE},
-    [SB_POSTGRES_ACQUIRE_FAIR] = {"simba_acquire_fair", SET_LEASE
-                                  " WHERE " MAY_ACQUIRE " AND " NOT_RESERVED " RETURNING " COLUMNS},
+    [SB_POSTGRES_ACQUIRE_FAIR] = {"simba_acquire_fair",
+                                  ACQUIRE " WHERE " MAY_ACQUIRE " AND " NOT_RESERVED
+                                          " RETURNING " CHANGED_COLUMNS},
     [SB_POSTGRES_ACQUIRE_FAIR_FREE] = {"simba_acquire_fair_free",
-                                       SET_LEASE " WHERE " FREE_OF_LOCKS(
-                                           MAY_ACQUIRE " AND " NOT_RESERVED) " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_QUIET] = {"simba_release_quiet",
-                                   CLEAR_LEASE " WHERE " MAY_RELEASE " RETURNING " COLUMNS},
-    [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free", CLEAR_LEASE
-                                        " WHERE " FREE_OF_LOCKS(MAY_RELEASE) " RETURNING " COLUMNS},
+                                       ACQUIRE " WHERE " FREE_OF_LOCKS(
+                                           MAY_ACQUIRE
+                                           " AND " NOT_RESERVED) " RETURNING " CHANGED_COLUMNS},
+    [SB_POSTGRES_ACQUIRE_AT_ONCE] = {"simba_acquire_at_once", ACQUIRE
+                                     " WHERE " MAY_ACQUIRE_AT_ONCE " RETURNING " CHANGED_COLUMNS},
+    [SB_POSTGRES_RELEASE_QUIET] = {"simba_release_quiet", CLEAR_LEASE " WHERE " MAY_RELEASE},
+    [SB_POSTGRES_RELEASE_QUIET_FREE] = {"simba_release_quiet_free",
+                                        CLEAR_LEASE " WHERE " FREE_OF_LOCKS(MAY_RELEASE)},
+    [SB_POSTGRES_RELEASE_MARKED] = {"simba_release_marked", CLEAR_AND_MARK " WHERE " MAY_RELEASE},
+    [SB_POSTGRES_RELEASE_MARKED_FREE] = {"simba_release_marked_free",
+                                         CLEAR_AND_MARK " WHERE " FREE_OF_LOCKS(MAY_RELEASE)},
     [SB_POSTGRES_LOOK] = {"simba_look", "SELECT 1 FROM " WAITERS " w WHERE " IN_LINE_OF " LIMIT 1"},
     [SB_POSTGRES_FORGET] = {"simba_forget", FORGET},
+    [SB_POSTGRES_MARK] = {"simba_mark", MARK},
+    [SB_POSTGRES_CLEAN] = {"simba_clean", CLEAN},
     [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
+    [SB_POSTGRES_RESTORE] = {"simba_restore", RESTORE},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
@@ -257,11 +310,16 @@ static int schema_length(const char *table)
     return point != NULL ? (int)(point - table) + 1 : 0;
 }
 
-void sb_postgres_statement_text(int statement, const char *table,
+void sb_postgres_statement_text(int statement, const char *table, bool has_terms,
                                 char ret_text[SB_POSTGRES_TEXT_MAX])
 {
-    const char *from = statements[statement].text;
+    char variant[SB_POSTGRES_TEXT_MAX];
+    const char *from = variant;
     struct sb_text text;
+
+    sb_text_init(&text, variant, sizeof variant);
+    sb_sql_write_variant(&text, statements[statement].text, has_terms);
+    SB_CHECK(!text.cut, "a statement fits into its buffer");
 
     sb_text_init(&text, ret_text, SB_POSTGRES_TEXT_MAX);
     for (;;) {
@@ -281,13 +339,13 @@ void sb_postgres_statement_text(int statement, const char *table,
 
 /* A pooled session may hold what another version of the library, or a client of another schema, has
  * prepared: the name tells the text. */
-void sb_postgres_statement_name(int statement, const char *table,
+void sb_postgres_statement_name(int statement, const char *table, bool has_terms,
                                 char ret_name[SB_POSTGRES_NAME_MAX])
 {
     char sql[SB_POSTGRES_TEXT_MAX];
     struct sb_text text;
 
-    sb_postgres_statement_text(statement, table, sql);
+    sb_postgres_statement_text(statement, table, has_terms, sql);
     sb_text_init(&text, ret_name, SB_POSTGRES_NAME_MAX);
     sb_text_add(&text, "%s_%08" PRIx32, statements[statement].name, sb_hash(sql));
 }
@@ -322,10 +380,13 @@ bool sb_postgres_needs_queue(int statement)
 int sb_postgres_free_statement(int statement)
 {
     switch (statement) {
+    case SB_POSTGRES_ACQUIRE_AT_ONCE:
     case SB_POSTGRES_ACQUIRE_FAIR:
         return SB_POSTGRES_ACQUIRE_FAIR_FREE;
     case SB_POSTGRES_RELEASE_QUIET:
         return SB_POSTGRES_RELEASE_QUIET_FREE;
+    case SB_POSTGRES_RELEASE_MARKED:
+        return SB_POSTGRES_RELEASE_MARKED_FREE;
     case SB_SQL_ACQUIRE:
         return SB_POSTGRES_ACQUIRE_FREE;
     case SB_SQL_GUARD:
@@ -345,7 +406,7 @@ bool sb_postgres_writes(int statement)
 }
 
 /* Behind those of every record: */
-enum { COLUMN_PLACE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_CHANGING };
+enum { COLUMN_PLACE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_CHANGING };
 
 unsigned char sb_postgres_columns(int statement)
 {
@@ -355,10 +416,17 @@ unsigned char sb_postgres_columns(int statement)
     case SB_SQL_JOIN:
     case SB_SQL_LEAVE:
     case SB_SQL_WATCH:
+    case SB_POSTGRES_RELEASE_QUIET:
+    case SB_POSTGRES_RELEASE_QUIET_FREE:
+    case SB_POSTGRES_RELEASE_MARKED:
+    case SB_POSTGRES_RELEASE_MARKED_FREE:
     case SB_POSTGRES_FORGET:
+    case SB_POSTGRES_MARK:
+    case SB_POSTGRES_CLEAN:
+    case SB_POSTGRES_RESTORE:
         return 0;
     case SB_POSTGRES_HAND_ON:
-        return 2;
+        return SB_POSTGRES_HAND_ON_COLUMNS;
     case SB_POSTGRES_LOOK:
         return 1;
     case SB_SQL_SELECT_PLACE:
@@ -367,7 +435,7 @@ unsigned char sb_postgres_columns(int statement)
     case SB_POSTGRES_LIMIT_WAIT_MORE:
         return 2;
     default:
-        return SB_SQL_COLUMN_FENCE + 1;
+        return SB_SQL_COLUMN_SINCE + 1;
     }
 }
 
@@ -405,6 +473,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_POSTGRES_GUARD_FREE:
     case SB_POSTGRES_ACQUIRE_FAIR:
     case SB_POSTGRES_ACQUIRE_FAIR_FREE:
+    case SB_POSTGRES_ACQUIRE_AT_ONCE:
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->ttl_ms);
         bind_number(p, (uint64_t)values->lease_ms);
@@ -416,9 +485,16 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         bind_text(p, values->id);
         bind_number(p, values->version);
         break;
+    case SB_POSTGRES_RELEASE_MARKED:
+    case SB_POSTGRES_RELEASE_MARKED_FREE:
+        bind_text(p, values->id);
+        bind_number(p, values->version);
+        bind_number(p, (uint64_t)values->reserve_ms);
+        break;
     case SB_SQL_SELECT_PLACE:
     case SB_SQL_LEAVE:
     case SB_POSTGRES_FORGET:
+    case SB_POSTGRES_RESTORE:
         bind_text(p, values->id);
         break;
     case SB_SQL_JOIN:
@@ -430,6 +506,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         bind_text(p, values->client);
         bind_number(p, (uint64_t)values->lease_ms);
         break;
+    case SB_POSTGRES_MARK:
     case SB_POSTGRES_HAND_ON:
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->reserve_ms);
@@ -437,6 +514,11 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     default:
         break;
     }
+}
+
+uint64_t sb_postgres_released_version(const struct sb_sql_values *values)
+{
+    return values->version < INT64_MAX ? values->version + 1 : INT64_MAX;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -457,6 +539,7 @@ void sb_postgres_read_record(const PGresult *result, int row, struct sb_sql_reco
     record->version = (uint64_t)read_number(result, row, SB_SQL_COLUMN_VERSION);
     record->current_db_at_ms = read_number(result, row, SB_SQL_COLUMN_CURRENT_DB_AT);
     record->fence = (uint64_t)read_number(result, row, SB_SQL_COLUMN_FENCE);
+    record->since_ms = read_number(result, row, SB_SQL_COLUMN_SINCE);
     record->place = 0;
     record->reserved_until_ms = 0;
     record->changing = false;

@@ -8,6 +8,13 @@
 
 #include <libpq-fe.h>
 
+/* The server's clock, in milliseconds and in microseconds. */
+#define SB_POSTGRES_NOW                                                                            \
+    "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)"
+#define SB_POSTGRES_NOW_US                                                                         \
+    "(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*)"          \
+    " 1000000)::bigint"
+
 /* Behind those of the repository: */
 enum sb_postgres_statement {
     /* The same as their namesakes, but a row that another client has locked is passed over. */
@@ -18,16 +25,31 @@ enum sb_postgres_statement {
     /* Where the table of waiters is there: */
     SB_POSTGRES_ACQUIRE_FAIR, /* heeds reservations */
     SB_POSTGRES_ACQUIRE_FAIR_FREE,
-    SB_POSTGRES_RELEASE_QUIET, /* tells nobody: HAND_ON does */
+    SB_POSTGRES_ACQUIRE_AT_ONCE, /* only where the row tells that the mutex is not reserved */
+    SB_POSTGRES_RELEASE_QUIET,   /* tells nobody: HAND_ON does */
     SB_POSTGRES_RELEASE_QUIET_FREE,
+    SB_POSTGRES_RELEASE_MARKED, /* the same for a mutex that is about to be reserved */
+    SB_POSTGRES_RELEASE_MARKED_FREE,
     SB_POSTGRES_LOOK,    /* mutex: a row where there is a waiter or an observer */
-    SB_POSTGRES_FORGET,  /* mutex, id: its place, if it owns; and reservations that are over */
+    SB_POSTGRES_FORGET,  /* mutex, id: its place, if it owns */
+    SB_POSTGRES_MARK,    /* mutex, id, reserve: a free mutex that is about to be reserved */
+    SB_POSTGRES_CLEAN,   /* mutex: deletes the rows that count for nothing */
     SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the next two */
+    SB_POSTGRES_RESTORE, /* mutex, id: ends the reservations of others */
 
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
     SB_POSTGRES_STATEMENTS
+};
+
+/* What HAND_ON yields: how many waiters and how many observers were told, and whether a reservation
+ * was in the way. */
+enum sb_postgres_hand_on_column {
+    SB_POSTGRES_HAND_ON_TOLD,
+    SB_POSTGRES_HAND_ON_OBSERVERS,
+    SB_POSTGRES_HAND_ON_HELD,
+    SB_POSTGRES_HAND_ON_COLUMNS
 };
 
 #define SB_POSTGRES_PARAMETERS_MAX 4
@@ -50,9 +72,9 @@ enum sb_postgres_statement {
 
 /* The text of a statement, and the name under which it is prepared. The table is named with its
  * schema. */
-void sb_postgres_statement_text(int statement, const char *table,
+void sb_postgres_statement_text(int statement, const char *table, bool has_terms,
                                 char ret_text[SB_POSTGRES_TEXT_MAX]);
-void sb_postgres_statement_name(int statement, const char *table,
+void sb_postgres_statement_name(int statement, const char *table, bool has_terms,
                                 char ret_name[SB_POSTGRES_NAME_MAX]);
 
 /* Writes the statement that limits the waits of a transaction, and empties its path. */
@@ -72,6 +94,9 @@ struct sb_postgres_parameters {
 
 void sb_postgres_bind(int statement, const struct sb_sql_values *values,
                       struct sb_postgres_parameters *ret_parameters);
+
+/* The version of the row after such a release. */
+uint64_t sb_postgres_released_version(const struct sb_sql_values *values);
 
 /* Whether it needs the table of waiters. */
 bool sb_postgres_needs_queue(int statement);

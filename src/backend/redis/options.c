@@ -249,11 +249,11 @@ static int check_together(const struct sb_redis_options *o, struct simba_error *
                             "wait-timeout must be less than command-timeout: a server that waits "
                             "for its replicas is silent");
     if (o->wait_replicas > 0 && o->wait_timeout_ms >= o->transition_ms)
-        return sb_error_set(error, SIMBA_EINVAL,
-                            "wait-timeout must be less than the transition: a renewal has no "
-                            "longer for its replicas");
+        return sb_error_set(
+            error, SIMBA_EINVAL,
+            "wait-timeout must be less than the transition, in which a renewal must end");
     if ((o->tls_cert == NULL) != (o->tls_key == NULL))
-        return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key need each other");
+        return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key must be given together");
     return SIMBA_OK;
 }
 

@@ -14,36 +14,19 @@
 
 /* ---- Eviction -------------------------------------------------------------------------------- */
 
-/* INFO memory, asked and judged. Every lease has an expiry, so each policy but noeviction, also
- * those that spare keys without one, may end a lease that somebody believes in. */
+/* INFO memory, asked and judged. */
 
 struct question {
     struct sb_redis_command command; /* first: INFO */
     simba_backend *store;
 };
 
-/* What stands behind "\nNAME:" in the text, up to the end of the line; "" where nothing does. */
-static void read_field(const char *text, const char *name, char *target, size_t size)
-{
-    const char *found = strstr(text, name);
-    struct sb_text value;
-
-    sb_text_init(&value, target, size);
-    if (found != NULL)
-        sb_text_add(&value, "%.*s", (int)strcspn(found + strlen(name), "\r\n"),
-                    found + strlen(name));
-}
-
 static void judge(simba_backend *store, const struct sb_redis_place *place, const char *info)
 {
     char where[SB_REDIS_PLACE_TEXT_MAX];
-    char limit[32];
-    char policy[64];
+    char policy[SB_REDIS_FIELD_MAX];
 
-    read_field(info, "\nmaxmemory:", limit, sizeof limit);
-    read_field(info, "\nmaxmemory_policy:", policy, sizeof policy);
-    if (limit[0] == '\0' || strcmp(limit, "0") == 0 || policy[0] == '\0' ||
-        strcmp(policy, "noeviction") == 0)
+    if (!sb_redis_info_evicts(info, policy))
         return;
     store->host->log(store->host, SIMBA_LOG_WARN,
                      "redis: the server at %.80s evicts keys when its memory is short "
@@ -68,7 +51,7 @@ static void check_eviction(simba_backend *store, struct sb_redis_node *node)
     struct simba_error error;
 
     if (question == NULL)
-        return; /* the warning is a courtesy */
+        return; /* the warning is optional */
     question->store = store;
     question->command.answered = on_answered;
     question->command.deadline_ms = simba_now_ms() + store->options.command_timeout_ms;
@@ -162,6 +145,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
 
         if (batch->op == SIMBA_OP_LIST)
             sb_redis_list_start(store, batch);
+        else if (batch->op == SIMBA_OP_INSPECT)
+            sb_redis_inspect_start(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
             sb_redis_request_start(store, batch, sb_redis_queue_take);
         else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
@@ -192,6 +177,8 @@ static const struct simba_backend_ops ops = {
     .path_is_file = true,
     .has_queue = true,
     .has_properties = true,
+    .can_forget = true,
+    .can_inspect = true,
     .no_sigpipe = true,
 };
 

@@ -46,7 +46,7 @@ static int read_place(struct sb_sql_address *a, simba_url *url, struct simba_err
         return code;
     if (a->socket != NULL && a->host_count > 0)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the URL names a host and a socket; a client has one of them");
+                            "the URL names a host and a socket: give one of them");
     return SIMBA_OK;
 }
 
@@ -58,7 +58,7 @@ static int read_tls(struct sb_sql_address *a, simba_url *url, struct simba_error
                  a->tls_cert != NULL;
 
     if ((a->tls_cert == NULL) != (a->tls_key == NULL))
-        return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key need each other");
+        return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key must be given together");
     if (!a->tls_on)
         a->tls = SB_SQL_TLS_OFF;
     else if (asked)

@@ -37,7 +37,8 @@ struct sb_sql_claim sb_sql_claim_of(const struct sb_sql_batch *batch,
                                  .id = request->id,
                                  .ttl_ms = request->ttl_ms,
                                  .transition_ms = request->transition_ms,
-                                 .fence = request->fence};
+                                 .fence = request->fence,
+                                 .outlives_client = request->outlives_client};
     struct sb_sql_line *line = sb_sql_batch_line(batch, r);
 
     if (line != NULL && (request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_RELEASE)) {
@@ -111,6 +112,8 @@ static void answer_record(struct sb_sql_batch *batch, const struct sb_sql_reposi
             sb_sql_record_limit(record, &claim);
         reply.owner = record->owner_id;
         reply.fence = record->fence;
+        if (record->since_ms > 0)
+            reply.held_ms = sb_time_left(record->current_db_at_ms, record->since_ms);
         reply.revision_counts = true;
         reply.ttl_left_ms = sb_time_between(sb_max(0, record->ttl_at_ms), record->current_db_at_ms);
         reply.transition_left_ms =

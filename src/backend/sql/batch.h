@@ -31,6 +31,7 @@ struct sb_sql_job {
     enum sb_sql_job_state state;
     bool found;              /* the mutex is on the store: item.record is set */
     bool changed;            /* the request had an effect that others may want to know of */
+    bool thorough;           /* ACQUIRE: the next change looks at the line, see is_marked */
     bool blocked;            /* another client has locked the row: not in this run any more */
     bool untried;            /* blocked only by the lock that another job has met before it */
     bool beaten;             /* an ACQUIRE that was found to be unable to win: item.record is set */
@@ -100,6 +101,14 @@ int sb_sql_batch_settle(struct sb_sql_batch *batch, struct sb_sql_repository *re
 /* property.c: carries out and answers a request for a property. */
 int sb_sql_batch_property(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                           struct sb_sql_job *job, struct sb_sql_failure *failure);
+
+/* tend.c: carries out and answers FORGET and RAISE. */
+int sb_sql_batch_tend(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
+                      struct sb_sql_job *job, struct sb_sql_failure *failure);
+
+/* inspect.c: the same for a request to inspect. */
+int sb_sql_batch_inspect(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
+                         struct sb_sql_job *job, struct sb_sql_failure *failure);
 
 /* The writes of a run on a store that locks single rows, a database server. See sb_sql_batch_run.
  *

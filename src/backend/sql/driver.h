@@ -14,6 +14,16 @@
  * a mutex on, which is part of a RELEASE and of a LEAVE: if the mutex is free and not reserved,
  * reserve it for the first of the line, wake that one, and tell the second.
  *
+ * Where the table simba_mutex has them, three columns more keep what the version alone cannot tell:
+ *
+ *     term_fence, term_since    the version with which the owner's term began, and when it did
+ *     term_version              the version of the record that they are for
+ *
+ * Each change of the term and each renewal by this library sets the last to the row's new version.
+ * Another library knows none of them and only adds to the version. So they count only where
+ * term_version = version: what another library has written has no token here, and never a wrong
+ * one.
+ *
  * A connection is used by one thread at a time.
  */
 #ifndef SB_SQL_DRIVER_H
@@ -24,8 +34,9 @@
 #include <simba/backend.h>
 
 /* The columns of a record in the order in which every statement that yields one does. Behind them
- * stand the database's clock as it stood during the statement, in milliseconds, and the token of
- * the owner's term, or 0 where the table does not keep it. */
+ * stand the database's clock as it stood during the statement, in milliseconds, the token of the
+ * owner's term and when that began. The last two are 0 where the table does not keep them, or where
+ * another library has written the record. */
 #define SB_SQL_COLUMNS "mutex, owner_id, acquired_at, ttl_at, transition_at, version"
 
 enum sb_sql_column {
@@ -36,7 +47,8 @@ enum sb_sql_column {
     SB_SQL_COLUMN_TRANSITION_AT,
     SB_SQL_COLUMN_VERSION,
     SB_SQL_COLUMN_CURRENT_DB_AT,
-    SB_SQL_COLUMN_FENCE
+    SB_SQL_COLUMN_FENCE,
+    SB_SQL_COLUMN_SINCE
 };
 
 /* One row. All times are on the database's clock. */
@@ -48,7 +60,8 @@ struct sb_sql_record {
     int64_t transition_at_ms;
     uint64_t version;
     int64_t current_db_at_ms;
-    uint64_t fence; /* 0: not known */
+    uint64_t fence;   /* of the owner's term; 0: not known */
+    int64_t since_ms; /* when that term began; 0: not known */
 
     /* SB_SQL_SELECT_PLACE tells these; elsewhere they are 0: */
     int64_t place;             /* of the id in the line, from 1; 0: it is not in it */
@@ -62,6 +75,14 @@ struct sb_sql_property {
     const char *name;
     const char *value; /* NULL: it is read */
     const char *id;    /* the write needs that this one owns the mutex; NULL: it does not */
+};
+
+/* A mutex to be removed, or whose versions are to begin above one. */
+struct sb_sql_tending {
+    const char *mutex;
+    const char *id; /* that may own it meanwhile; empty: nobody may */
+    uint64_t version;
+    bool forgets;
 };
 
 /* A contender that waits, and the client to wake. */
@@ -98,12 +119,14 @@ struct sb_sql_values {
     int64_t ttl_ms;
     int64_t lease_ms; /* ttl + transition */
     uint64_t version;
-    uint64_t fence; /* 0: of any term */
+    uint64_t fence;       /* 0: of any term */
+    bool outlives_client; /* GUARD: the lease does not end with this client */
 
     /* Where the connection has a queue: */
     int64_t reserve_ms; /* ACQUIRE: > 0: heed reservations. RELEASE, LEAVE: > 0: make one */
     const char *client; /* which one to wake: ACQUIRE that joins, JOIN */
     bool queued;        /* ACQUIRE, RELEASE: the id may have a place; a change that hits ends it */
+    bool thorough;      /* ACQUIRE: the row's mark is not enough to know of a reservation */
     bool joins;         /* ACQUIRE: may JOIN and SELECT_PLACE in its transaction if it misses.
                            RELEASE: there are others in the line, as far as is known */
 };
@@ -145,6 +168,21 @@ struct sb_sql_item {
      * is told of the reservation. Empty where the statement wakes them. */
     struct sb_sql_waiter next[2];
 };
+
+/* variant.c: writes a statement that has two variants: of each "{one|other}" in the text the first
+ * part, if the table has the columns of the term, otherwise the second. What does not fit is cut,
+ * which sb_text tells. */
+struct sb_text;
+void sb_sql_write_variant(struct sb_text *text, const char *from, bool has_terms)
+    SB_SHARED("sql_write_variant");
+
+/* inspect.c: adds whether the table has the columns of the term; `statement` adds them. */
+struct sb_findings;
+void sb_sql_findings_add_terms(struct sb_findings *findings, bool has_terms, const char *statement)
+    SB_SHARED("sql_findings_add_terms");
+
+/* The columns, for the variant that has them. */
+#define SB_SQL_TERM_COLUMNS "term_fence, term_since, term_version"
 
 /* A deadline that is over. */
 #define SB_SQL_AT_ONCE 0
@@ -245,6 +283,15 @@ struct sb_sql_driver {
      * database's time of day in milliseconds. SIMBA_ELOST: property->id does not own. */
     int (*property)(struct sb_sql_connection *connection, const struct sb_sql_property *property,
                     struct simba_property *ret_property, struct sb_sql_failure *failure);
+
+    /* FORGET or RAISE of a row, atomically. *ret_done is false also for a row that is to be
+     * deleted, but whose version is not yet below that of a row that is inserted. */
+    int (*tend)(struct sb_sql_connection *connection, const struct sb_sql_tending *tending,
+                bool *ret_done, struct sb_sql_failure *failure);
+
+    /* Adds what the database's settings and the connection mean to leases of that length. */
+    int (*inspect)(struct sb_sql_connection *connection, int64_t lease_ms,
+                   struct sb_findings *findings, struct sb_sql_failure *failure);
 
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);

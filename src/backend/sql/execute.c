@@ -99,6 +99,8 @@ static int add_mutex(void *user, const struct sb_sql_record *record)
     status->owner.ttl_at_ms = sb_later(sb_max(0, record->ttl_at_ms), shift_ms);
     status->owner.transition_at_ms = sb_later(record->transition_at_ms, shift_ms);
     status->owner.fence = record->fence;
+    if (record->since_ms > 0)
+        status->since_ms = sb_later(record->since_ms, shift_ms);
     return SIMBA_OK;
 }
 
@@ -212,6 +214,11 @@ static int read_first(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     case SIMBA_OP_GET_PROPERTY:
     case SIMBA_OP_SET_PROPERTY:
         return sb_sql_batch_property(batch, r, job, failure);
+    case SIMBA_OP_FORGET:
+    case SIMBA_OP_RAISE:
+        return sb_sql_batch_tend(batch, r, job, failure);
+    case SIMBA_OP_INSPECT:
+        return sb_sql_batch_inspect(batch, r, job, failure);
     case SIMBA_OP_READ:
         return r->connection->driver->run_all == NULL ? read_one(batch, r, job, failure) : SIMBA_OK;
     case SIMBA_OP_ACQUIRE:

@@ -126,6 +126,7 @@ struct sb_sql_values sb_sql_claim_values(const struct sb_sql_claim *claim)
     struct sb_sql_values values = {.mutex = claim->mutex,
                                    .id = claim->id,
                                    .fence = claim->fence,
+                                   .outlives_client = claim->outlives_client,
                                    .reserve_ms = claim->reserve_ms,
                                    .client = claim->client,
                                    .queued = claim->queued};

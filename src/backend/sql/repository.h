@@ -25,6 +25,7 @@ struct sb_sql_claim {
     int64_t ttl_ms;
     int64_t transition_ms;
     uint64_t fence; /* of the term to renew; 0: any of this id */
+    bool outlives_client;
 
     /* A contender that waits in line; without a client it does neither wait nor heed it. */
     int64_t reserve_ms; /* 0: no reservations */

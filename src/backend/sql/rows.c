@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Change, read, create, change, read, enter, read, change, read: no job takes a longer way. */
-#define ROUNDS 4
+/* Change, read, create, change, read, change, read, enter, read, change, read: no job takes a
+ * longer way. */
+#define ROUNDS 5
 
 /* So many of a line are told of a release. */
 #define TOLD 2
@@ -53,6 +54,7 @@ static void prepare_change(const struct run *run, struct sb_sql_job *job)
 
     item->values = sb_sql_claim_values(&claim);
     item->values.version = request->revision;
+    item->values.thorough = job->thorough;
     item->statement = request->op == SIMBA_OP_ACQUIRE ? SB_SQL_ACQUIRE
                       : request->op == SIMBA_OP_GUARD ? SB_SQL_GUARD
                       : sb_sql_leaves(request)        ? SB_SQL_LEAVE
@@ -113,20 +115,28 @@ static bool could_change(const struct sb_sql_job *job)
     }
 }
 
+/* A free row, as if it was reserved: a driver may have looked at no more than that. */
+static bool is_marked(const struct sb_sql_record *record)
+{
+    return !sb_sql_record_is_owned(record) && record->acquired_at_ms > record->current_db_at_ms;
+}
+
 /* What an ACQUIRE does that finds the mutex owned or reserved. It enters the line, and reads once
  * more when that is committed. A release takes its row before it looks for waiters. So if a release
  * has not seen the new row in the line, it has taken its own row before, and the second read finds
  * the mutex free, or the row in the middle of a change: then the contender comes back. Another
  * client may keep the row locked for long, so it comes back a few times only, in about 250 ms. A
- * release that others in the line will see need not see this one. */
+ * release that others in the line will see need not see this one.
+ *
+ * One that was reserved for is out of the line. If another contender has overtaken it, it enters
+ * the line again, as often as that happens: the next release would pass over it. */
 static void wait_in_line(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     struct sb_sql_line *line = sb_sql_batch_line(run->batch, run->repository);
     const struct sb_sql_record *record = &job->item.record;
 
-    if (line != NULL && record->place == 0 && !job->joined &&
-        sb_sql_line_enter(line, request->mutex, request->id))
+    if (line != NULL && record->place == 0 && sb_sql_line_enter(line, request->mutex, request->id))
         job->part = SB_SQL_ENTER;
     else if (record->changing && job->joined && record->place <= TOLD &&
              job->attempts < CHANGING_MAX)
@@ -158,6 +168,9 @@ static void take_read(const struct run *run, struct sb_sql_job *job)
         sb_sql_batch_refuse(run->batch, job, &failure.error);
     } else if (job->joined) {
         job->joined = false;
+        job->part = SB_SQL_CHANGE;
+    } else if (!job->thorough && is_marked(&job->item.record)) {
+        job->thorough = true;
         job->part = SB_SQL_CHANGE;
     } else {
         job->blocked = true;

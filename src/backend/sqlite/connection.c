@@ -174,7 +174,7 @@ static int fail_foreign(const struct sb_sqlite_connection *c, struct sb_sql_fail
 {
     failure->remedy = SB_SQL_RECONNECT;
     return sb_error_set(&failure->error, SIMBA_ENOTFOUND,
-                        "the database %s belongs to others: it has no table simba_mutex",
+                        "the database %s is not one of Simba's: it has no table simba_mutex",
                         c->settings->path);
 }
 
@@ -206,6 +206,8 @@ static int set_up(struct sb_sqlite_connection *c, struct sb_sql_failure *failure
     code = sb_sqlite_enable_wal(c, failure);
     if (code == SIMBA_OK)
         code = sb_sqlite_init_schema(c, failure);
+    if (code == SIMBA_OK)
+        sb_sqlite_log_move(c); /* so that the file has room for all of its pages */
     if (lock >= 0)
         close(lock);
     return code;
@@ -375,6 +377,8 @@ const struct sb_sql_driver sb_sqlite_driver = {
     .rollback = rollback,
     .run = sb_sqlite_run,
     .property = sb_sqlite_property,
+    .tend = sb_sqlite_tend,
+    .inspect = sb_sqlite_inspect,
     .init_schema = init_schema,
     .announce = announce,
     .contended = contended,

@@ -53,7 +53,8 @@ struct sb_sqlite_connection {
     bool crowded;                  /* the mutex that was used last had waiters */
     bool committing;               /* the statement that runs has begun to commit */
     uint64_t random;
-    int commits; /* counted while the connection is young */
+    int commits;    /* counted while the connection is young */
+    bool log_moved; /* by the last commit, all of it: see sb_sqlite_log_begin */
     struct sb_sqlite_wake_writer wake;
     int sender; /* the socket that waiters are told from; -1: none yet */
     struct sb_sqlite_liveness_probe probe;
@@ -85,6 +86,18 @@ void sb_sqlite_pause(struct sb_sqlite_connection *connection, int64_t most_us);
 
 /* From now on every commit of the connection keeps the log short. */
 void sb_sqlite_log_tend(struct sb_sqlite_connection *connection);
+
+/* Moves the log into the file, as far as no lock is in the way. Returns whether all of it was. */
+bool sb_sqlite_log_move(struct sb_sqlite_connection *connection);
+
+/* After a commit that has left `log_moved`: makes a small one, outside of a transaction. */
+void sb_sqlite_log_begin(struct sb_sqlite_connection *connection);
+
+/* The disk is full: moves all of the log into the file, so that the next commit finds room at the
+ * beginning of the log. Outside of a transaction. False: it finds none; if a lock was in the way,
+ * what may help is SB_SQL_RETRY. */
+bool sb_sqlite_log_make_room(struct sb_sqlite_connection *connection,
+                             struct sb_sql_failure *failure);
 
 /* ---- failure.c: what SQLite's codes mean: a code, a sentence and what may help --------------- */
 
@@ -142,6 +155,26 @@ int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement wh
  * begin anew with each boot. */
 int sb_sqlite_property(struct sb_sql_connection *connection, const struct sb_sql_property *property,
                        struct simba_property *ret_property, struct sb_sql_failure *failure);
+
+/* Runs a statement with the texts of a property as its parameters. Its row, if it yields one with
+ * the columns of a property, goes to ret_property, which may be NULL. */
+int sb_sqlite_run_texts(struct sb_sqlite_connection *connection, const char *text,
+                        const struct sb_sql_property *property, struct simba_property *ret_property,
+                        struct sb_sql_failure *failure);
+
+/* Whether the table of properties is there. */
+int sb_sqlite_find_properties(struct sb_sqlite_connection *connection, bool *ret_exists,
+                              struct sb_sql_failure *failure);
+
+/* tend.c: `tend` of struct sb_sql_driver. */
+int sb_sqlite_tend(struct sb_sql_connection *connection, const struct sb_sql_tending *tending,
+                   bool *ret_done, struct sb_sql_failure *failure);
+
+/* ---- inspect.c: the place of the file -------------------------------------------------------- */
+
+/* `inspect` of struct sb_sql_driver. */
+int sb_sqlite_inspect(struct sb_sql_connection *connection, int64_t lease_ms,
+                      struct sb_findings *findings, struct sb_sql_failure *failure);
 
 /* ---- schema.c: the tables of the file, and what a new boot of the host means to them --------- */
 

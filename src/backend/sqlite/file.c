@@ -188,21 +188,27 @@ bool sb_sqlite_is_wal(struct sb_sqlite_connection *c)
 
 /* A move costs two syncs, and the committing process pays them:
  *
- *     connections that live long     when the log has LOG_FRAMES_MAX pages, without cutting it off
- *     short-lived connections       at LOG_FRAMES already, and the log is empty then */
+ *     connections that live long    when the log has LOG_FRAMES_MAX pages
+ *     short-lived connections       at LOG_FRAMES already
+ *     the one that sets up a file   when it has done so
+ *     a write on a full disk        when it has found no room
+ *
+ * The next commit then writes the log from its beginning. Nobody cuts the log off: the room that it
+ * has is what a full disk leaves for renewals. */
 #define YOUNG_COMMITS 8     /* a process that lives for one lease makes two */
 #define LOG_FRAMES_MAX 1000 /* pages in the log */
 #define LOG_FRAMES 100 /* of young connections; to read one takes 3 us, a sync as long as many */
 #define LOG_TRIES 4
+#define FILE_CHUNK_BYTES 65536 /* the file grows ahead of its pages, while there is room */
 
-/* As far as no lock is in the way; there is no wait. */
-static void move(struct sb_sqlite_connection *c, const char *name, int mode)
+/* PASSIVE never waits for a lock. */
+bool sb_sqlite_log_move(struct sb_sqlite_connection *c)
 {
-    int64_t deadline_ms = c->deadline_ms;
+    int frames = -1;
+    int moved = 0;
+    int rc = sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
 
-    c->deadline_ms = SB_SQL_AT_ONCE;
-    sqlite3_wal_checkpoint_v2(c->db, name, mode, NULL, NULL);
-    c->deadline_ms = deadline_ms;
+    return rc == SQLITE_OK && frames == moved;
 }
 
 /* A process that opens the file alone has to read all of the log, so that processes which
@@ -212,18 +218,50 @@ static int on_commit(void *connection, sqlite3 *db, const char *name, int frames
     struct sb_sqlite_connection *c = connection;
 
     (void)db;
+    (void)name;
     if (c->commits < YOUNG_COMMITS)
         c->commits++;
     if (frames >= LOG_FRAMES_MAX)
-        move(c, name, SQLITE_CHECKPOINT_PASSIVE);
+        sb_sqlite_log_move(c);
     else if (c->commits < YOUNG_COMMITS && frames >= LOG_FRAMES && frames % LOG_FRAMES < LOG_TRIES)
-        move(c, name, SQLITE_CHECKPOINT_TRUNCATE);
+        c->log_moved = sb_sqlite_log_move(c);
     return SQLITE_OK;
+}
+
+/* SQLite writes no page that stays the same. */
+static const char count_log[] = "INSERT INTO simba_meta VALUES ('log', 1)"
+                                " ON CONFLICT (name) DO UPDATE SET value = value + 1";
+
+/* That the log was moved is forgotten when the last process closes the file; a commit that begins
+ * the log anew is not. If another process writes now, that one begins it. */
+void sb_sqlite_log_begin(struct sb_sqlite_connection *c)
+{
+    int64_t deadline_ms = c->deadline_ms;
+
+    c->log_moved = false;
+    c->deadline_ms = SB_SQL_AT_ONCE;
+    sb_sqlite_start_time(c);
+    sqlite3_exec(c->db, count_log, NULL, NULL, NULL);
+    c->deadline_ms = deadline_ms;
 }
 
 void sb_sqlite_log_tend(struct sb_sqlite_connection *c)
 {
+    int chunk = FILE_CHUNK_BYTES;
+
     sqlite3_wal_hook(c->db, on_commit, c);
+    sqlite3_file_control(c->db, "main", SQLITE_FCNTL_CHUNK_SIZE, &chunk);
+}
+
+/* RESTART waits, within the deadline, for those that still read the log, because the next commit
+ * could not begin it anew under them. It does not wait for another process that moves the log. */
+bool sb_sqlite_log_make_room(struct sb_sqlite_connection *c, struct sb_sql_failure *failure)
+{
+    int rc = sqlite3_wal_checkpoint_v2(c->db, "main", SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+
+    if ((rc & 0xff) == SQLITE_BUSY)
+        failure->remedy = SB_SQL_RETRY;
+    return rc == SQLITE_OK;
 }
 
 /* ---- One at a time --------------------------------------------------------------------------- */

@@ -56,8 +56,7 @@ static int bind(sqlite3_stmt *statement, const struct sb_sql_property *property)
     return rc;
 }
 
-/* Runs one statement. *ret_row: it yielded a row, which went to ret_property if it has the columns
- * of one. */
+/* *ret_row: it yielded a row. */
 static int run(struct sb_sqlite_connection *c, const char *text,
                const struct sb_sql_property *property, bool *ret_row,
                struct simba_property *ret_property, struct sb_sql_failure *failure)
@@ -77,7 +76,8 @@ static int run(struct sb_sqlite_connection *c, const char *text,
     *ret_row = rc == SQLITE_ROW;
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
         code = sb_sqlite_fail(c, c->committing, failure);
-    } else if (rc == SQLITE_ROW && sqlite3_column_count(statement) > COLUMN_WRITTEN_AT) {
+    } else if (rc == SQLITE_ROW && ret_property != NULL &&
+               sqlite3_column_count(statement) > COLUMN_WRITTEN_AT) {
         const unsigned char *value = sqlite3_column_text(statement, COLUMN_VALUE);
 
         sb_text_copy(ret_property->value, sizeof ret_property->value,
@@ -88,24 +88,38 @@ static int run(struct sb_sqlite_connection *c, const char *text,
     return code;
 }
 
+int sb_sqlite_run_texts(struct sb_sqlite_connection *c, const char *text,
+                        const struct sb_sql_property *property, struct simba_property *ret_property,
+                        struct sb_sql_failure *failure)
+{
+    bool row;
+
+    return run(c, text, property, &row, ret_property, failure);
+}
+
+int sb_sqlite_find_properties(struct sb_sqlite_connection *c, bool *ret_exists,
+                              struct sb_sql_failure *failure)
+{
+    return run(c, has_table, NULL, ret_exists, NULL, failure);
+}
+
 int sb_sqlite_property(struct sb_sql_connection *connection, const struct sb_sql_property *property,
                        struct simba_property *ret_property, struct sb_sql_failure *failure)
 {
     struct sb_sqlite_connection *c = (struct sb_sqlite_connection *)connection;
     bool exists = false;
-    bool row;
-    int code = run(c, has_table, property, &exists, ret_property, failure);
+    int code = sb_sqlite_find_properties(c, &exists, failure);
 
     if (property->value == NULL) {
         if (code == SIMBA_OK && exists)
-            code = run(c, select_property, property, &row, ret_property, failure);
+            code = sb_sqlite_run_texts(c, select_property, property, ret_property, failure);
         ret_property->store_ms = wall_now_ms();
         return code;
     }
     if (code == SIMBA_OK && !exists)
-        code = run(c, create_table, property, &row, ret_property, failure);
+        code = sb_sqlite_run_texts(c, create_table, property, NULL, failure);
     if (code == SIMBA_OK)
-        code = run(c, write_property, property, &row, ret_property, failure);
+        code = sb_sqlite_run_texts(c, write_property, property, NULL, failure);
     if (code != SIMBA_OK || sqlite3_changes(c->db) > 0)
         return code;
     failure->remedy = SB_SQL_GIVE_UP;

@@ -187,22 +187,40 @@ static int acquire(struct change *change)
     return run_together(change, acquire_queued);
 }
 
+static int run(struct change *change, enum sb_sql_statement which)
+{
+    if (which == SB_SQL_ACQUIRE)
+        return acquire(change);
+    if (which == SB_SQL_RELEASE)
+        return change->values->queued ? run_together(change, release) : release(change);
+    if (which == SB_SQL_LEAVE)
+        return run_together(change, leave);
+    return run_one(change, which, change->sink, &change->count);
+}
+
+/* Whether a write has failed because the disk is full, and may succeed now. */
+static bool has_room_again(const struct change *change)
+{
+    struct sb_sqlite_connection *c = change->connection;
+
+    return change->failure->error.backend_code == SQLITE_FULL && sqlite3_get_autocommit(c->db) &&
+           sb_sqlite_log_make_room(c, change->failure);
+}
+
 int sb_sqlite_run(struct sb_sql_connection *connection, enum sb_sql_statement which,
                   const struct sb_sql_values *values, const struct sb_sql_sink *sink,
                   int64_t *ret_count, struct sb_sql_failure *failure)
 {
     struct sb_sqlite_connection *c = (struct sb_sqlite_connection *)connection;
     struct change change = {c, values, sink, failure, 0};
-    int code;
+    int code = run(&change, which);
 
-    if (which == SB_SQL_ACQUIRE)
-        code = acquire(&change);
-    else if (which == SB_SQL_RELEASE)
-        code = values->queued ? run_together(&change, release) : release(&change);
-    else if (which == SB_SQL_LEAVE)
-        code = run_together(&change, leave);
-    else
-        return sb_sqlite_run_one(c, which, values, sink, ret_count, failure);
+    if (code != SIMBA_OK && has_room_again(&change)) {
+        change.count = 0;
+        code = run(&change, which);
+    }
+    if (c->log_moved && sqlite3_get_autocommit(c->db))
+        sb_sqlite_log_begin(c);
     if (code == SIMBA_OK && ret_count != NULL)
         *ret_count = change.count;
     return code;

@@ -14,16 +14,17 @@
  *  - The column `fence` is ours alone: the version with which the owner's term began, to be shown
  *    to others. So are `life`, see liveness.h, and `life_version`, the version of the record that
  *    it was written for, `queued`: 0 where nobody waits; the reservation,
- *    `reserved_for`, `reserved_until` and `reserved_since`; and `served`: waiters since then or
- *    before have had their turn.
+ *    `reserved_for`, `reserved_until` and `reserved_since`; `served`: waiters since then or before
+ *    have had their turn; and `since`: when the owner's term began, of the term whose token is
+ *    `since_fence`.
  *
  * The table simba_waiter is the queue of waiting contenders (queue.c). Clients that know nothing of
  * it may use the file at the same time, so it is no new version of the schema.
  *
- * The table simba_meta holds by name: `schema_version`, `version_floor`, and `boot:ID` for each
- * boot that the file knows, numbered as they came. The version of the schema is not the file's
- * user_version: that one belongs to the application, which may keep tables of its own in the same
- * file.
+ * The table simba_meta holds by name: `schema_version`, `version_floor`, `log` (file.c), and
+ * `boot:ID` for each boot that the file knows, numbered as they came. The version of the schema is
+ * not the file's user_version: that one belongs to the application, which may keep tables of its
+ * own in the same file.
  */
 #include "backend/sqlite/connection.h"
 
@@ -56,7 +57,9 @@ static const char create_tables[] =
     " reserved_for VARCHAR(128) NOT NULL DEFAULT '',"
     " reserved_until INTEGER NOT NULL DEFAULT 0,"
     " reserved_since INTEGER NOT NULL DEFAULT 0,"
-    " served INTEGER NOT NULL DEFAULT 0"
+    " served INTEGER NOT NULL DEFAULT 0,"
+    " since INTEGER NOT NULL DEFAULT 0,"
+    " since_fence INTEGER NOT NULL DEFAULT 0"
     ") WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS simba_waiter ("
     " mutex VARCHAR(66) NOT NULL,"
@@ -92,7 +95,8 @@ static const char schema_version[] = "SELECT value FROM simba_meta WHERE name = 
 static const char whole_version[] =
     "SELECT value FROM simba_meta WHERE name = 'schema_version'"
     " AND 5 = (SELECT count(*) FROM sqlite_master WHERE name IN ('simba_mutex', 'simba_meta',"
-    " 'simba_mutex_deleted', 'simba_waiter', 'simba_waiter_id'))"
+    " 'simba_mutex_deleted', 'simba_waiter', 'simba_waiter_id')"
+    " AND (name <> 'simba_mutex' OR instr(sql, 'since_fence') > 0))"
     " AND EXISTS (SELECT 1 FROM simba_meta WHERE name = 'boot:' || ?1)";
 
 static const char set_schema_version[] =
@@ -102,7 +106,7 @@ static const char has_column[] =
     "SELECT count(*) FROM pragma_table_info('simba_mutex') WHERE name = ?1";
 
 /* The first is missing in some files without a version, the next two in those of version 1, the
- * last five in files of before there was a queue. */
+ * next five in files of before there was a queue, the last two in those of before `since`. */
 static const struct addition {
     const char *name;
     const char *sql;
@@ -118,6 +122,8 @@ static const struct addition {
     {"reserved_since",
      "ALTER TABLE simba_mutex ADD COLUMN reserved_since INTEGER NOT NULL DEFAULT 0"},
     {"served", "ALTER TABLE simba_mutex ADD COLUMN served INTEGER NOT NULL DEFAULT 0"},
+    {"since", "ALTER TABLE simba_mutex ADD COLUMN since INTEGER NOT NULL DEFAULT 0"},
+    {"since_fence", "ALTER TABLE simba_mutex ADD COLUMN since_fence INTEGER NOT NULL DEFAULT 0"},
 };
 
 /* Before there was a version the file knew one boot only. */

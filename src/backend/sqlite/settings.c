@@ -145,10 +145,9 @@ static int check_path(const simba_url *url, struct simba_error *error)
         return sb_error_set(error, SIMBA_EINVAL,
                             "the URL sqlite: names no file; write sqlite:PATH");
     if (strcmp(path, ":memory:") == 0)
-        return sb_error_set(
-            error, SIMBA_EINVAL,
-            "sqlite::memory: is a database that nobody else would see; write memory: "
-            "for mutexes of one process");
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "sqlite::memory: is a database that no other process would see; write "
+                            "memory: for mutexes of one process");
     if (strncmp(path, "~/", 2) == 0)
         return sb_error_set(error, SIMBA_EINVAL,
                             "the path %s begins with '~', which only a shell expands: write the "

@@ -28,16 +28,18 @@ enum parameter {
 };
 
 /* Behind the columns that all dialects have. */
-enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_PLACE };
+enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, COLUMN_PLACE };
 
 /* A life counts for the version that it was written for. An owner whose life is over owns nothing,
  * whatever its lease says. */
 #define LIFE "iif(life_version = version, life, 0)"
 #define IS_OVER "simba_is_over(" LIFE ")"
-#define CHANGED_COLUMNS SB_SQL_COLUMNS ", simba_now(), fence, life"
+/* Since when the owner owns counts for the term that it was written for. */
+#define SINCE "iif(since_fence = fence, since, 0)"
+#define CHANGED_COLUMNS SB_SQL_COLUMNS ", simba_now(), fence, " SINCE ", life"
 #define COLUMNS                                                                                    \
     "mutex, owner_id, acquired_at, ttl_at, iif(" IS_OVER ", 0, transition_at), version,"           \
-    " simba_now(), fence, " LIFE
+    " simba_now(), fence, " SINCE ", " LIFE
 #define FLOOR "coalesce((SELECT value FROM simba_meta WHERE name = 'version_floor'), 0)"
 #define FREE_ROW "simba_mutex (" SB_SQL_COLUMNS ") VALUES (?1, '', 0, 0, 0, " FLOOR ")"
 
@@ -78,7 +80,8 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_FENCE + 1, COLUMN_RESERVED_UNTIL, 
     " FROM simba_waiter AS own WHERE own.mutex = ?1 AND own.id = ?2 AND own.since > served), 0)"
 
 #define ACQUIRE                                                                                    \
-    SET_LEASE ", version = simba_term(), fence = simba_term(), life_version = simba_term()"
+    SET_LEASE ", version = simba_term(), fence = simba_term(), since = simba_now(),"               \
+              " since_fence = simba_term(), life_version = simba_term()"
 #define IS_FREE "(transition_at < simba_now() OR owner_id = ?2 OR " IS_OVER ")"
 #define IS_FOR_OTHERS "(reserved_until > simba_now() AND reserved_for NOT IN ('', ?2))"
 
@@ -103,7 +106,7 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
                     " ON CONFLICT (mutex, id) DO UPDATE SET client = excluded.client"
                     " WHERE client <> excluded.client",
     [SB_SQL_LEAVE] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND id = ?2",
-    [SB_SQL_QUEUE] = "SELECT mutex, id, since / 1000, 0, 0, 0, simba_now(), 0"
+    [SB_SQL_QUEUE] = "SELECT mutex, id, since / 1000, 0, 0, 0, simba_now(), 0, 0"
                      " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > " SERVED
                      " AND NOT simba_is_gone(client)" BY_AGE,
     [SB_SQLITE_ACQUIRE_QUEUED] =
@@ -336,6 +339,7 @@ int sb_sqlite_set_functions(struct sb_sqlite_connection *c)
     if (rc != SQLITE_OK)
         return rc;
     sb_sqlite_start_time(c);
+    sqlite3_drop_modules(c->db, NULL); /* none of our tables is a virtual one */
     sqlite3_limit(c->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES);
     sqlite3_limit(c->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES);
     sqlite3_progress_handler(c->db, STEPS, on_steps, c);
@@ -344,10 +348,11 @@ int sb_sqlite_set_functions(struct sb_sqlite_connection *c)
 
 /* ---- Running statements ---------------------------------------------------------------------- */
 
+/* A lease that outlives its client has no life: it ends by the clock. */
 static int bind_lease(const struct sb_sqlite_connection *c, sqlite3_stmt *statement,
                       const struct sb_sql_values *values)
 {
-    struct sb_sqlite_liveness *own_life = c->settings->life;
+    struct sb_sqlite_liveness *own_life = values->outlives_client ? NULL : c->settings->life;
     int64_t life = own_life != NULL ? sb_sqlite_liveness_begin(own_life) : 0;
     int rc = sqlite3_bind_int64(statement, PARAMETER_TTL, values->ttl_ms);
 
@@ -454,6 +459,7 @@ static void read_record(sqlite3_stmt *statement, struct sb_sql_record *record)
     record->version = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_VERSION);
     record->current_db_at_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_CURRENT_DB_AT);
     record->fence = (uint64_t)sqlite3_column_int64(statement, SB_SQL_COLUMN_FENCE);
+    record->since_ms = sqlite3_column_int64(statement, SB_SQL_COLUMN_SINCE);
     record->place = 0;
     record->reserved_until_ms = 0;
     record->changing = false;

@@ -231,7 +231,7 @@ static void listen_now(struct sb_sqlite_watch *w)
     w->listen_again_ms = simba_now_ms() + CHECK_MS;
     w->heard = sb_sqlite_wake_listen(w->file, w->observers > 0);
     if (!w->heard)
-        complain(w, "cannot be locked, so everybody here looks once a second", errno);
+        complain(w, "cannot be locked, so waiters of this process poll once a second", errno);
 }
 
 /* Without the lock others do not write the file. */
@@ -391,7 +391,7 @@ static void arm(struct sb_sqlite_watch *w)
     w->armed = true;
     w->file = sb_sqlite_wake_open_to_read(w->files.wake_path, w->files.life.path);
     if (w->file < 0) {
-        complain(w, "cannot be opened, so nobody here is woken", errno);
+        complain(w, "cannot be opened, so waiters of this process are not woken", errno);
     } else {
         watch_file(w);
         listen_now(w);

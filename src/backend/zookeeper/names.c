@@ -55,7 +55,8 @@ int sb_zk_check_mutex(const char *mutex, struct simba_error *error)
                             mutex);
     if (strcmp(mutex, ".") == 0 || strcmp(mutex, "..") == 0)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "the mutex name '%s' cannot be that of a node in ZooKeeper", mutex);
+                            "the mutex name '%s' is not allowed as the name of a ZooKeeper node",
+                            mutex);
     return sb_zk_check_characters("mutex name", mutex, error);
 }
 

@@ -156,8 +156,8 @@ static int read_auth(struct sb_zk_options *o, simba_url *url, struct simba_error
 
 /* ---- How ------------------------------------------------------------------------------------- */
 
-/* A session is the lease on the server: without a wish of its own it is so long that an owner may
- * believe in it for the lease of the client. */
+/* The session is the lease on the server. By default it is so long that an owner may believe for
+ * the client's whole lease. */
 static int64_t session_for(int64_t lease_ms)
 {
     int64_t most_ms = TIMEOUT_MAX_MS;
@@ -181,7 +181,9 @@ static int join_tls(struct sb_zk_options *o, struct simba_error *error)
             return sb_error_set(error, SIMBA_EINVAL,
                                 "zookeepers:// needs the files tls-ca, tls-cert and tls-key");
         if (parts[i] != NULL && strchr(parts[i], ',') != NULL)
-            return sb_error_set(error, SIMBA_EINVAL, "%s has a comma", names[i]);
+            return sb_error_set(
+                error, SIMBA_EINVAL,
+                "%s contains a comma, which the ZooKeeper client library does not allow", names[i]);
         sb_text_add(&text, "%s%s", i > 0 ? "," : "", parts[i] != NULL ? parts[i] : "");
     }
     if (text.cut)
@@ -190,16 +192,16 @@ static int join_tls(struct sb_zk_options *o, struct simba_error *error)
 }
 
 /* The client library checks which authority has signed a certificate, and not for which host: any
- * other server that has one could take a ZooKeeper server's place. A user who knows that there is
- * none says so. */
+ * other server with such a certificate could pass for a ZooKeeper server. The user confirms that
+ * there is none by tls-verify=ca. */
 static int check_verify(const struct sb_zk_options *o, struct simba_error *error)
 {
     if (o->tls == NULL || o->tls_verify != NOT_SAID)
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_ECONFIG,
-                        "the ZooKeeper client library checks no host name: with zookeepers:// any "
-                        "certificate of tls-ca's passes for any server; where it signs those of "
-                        "ZooKeeper only, add tls-verify=ca");
+                        "the ZooKeeper client library does not check host names: any certificate "
+                        "that tls-ca signed passes for any server. If tls-ca signs certificates of "
+                        "ZooKeeper servers only, add tls-verify=ca");
 }
 
 static int check_tls(const struct sb_zk_options *o, struct simba_error *error)
@@ -231,8 +233,7 @@ static int read_options(struct sb_zk_options *o, const struct simba_backend_conf
         o->session_timeout_ms = session_for(o->lease_ms);
     if (o->acl != SB_ZK_ACL_OPEN && o->auth == NULL)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "acl=%s needs a user and a password in the URL: nobody is the creator "
-                            "otherwise",
+                            "acl=%s needs a user and a password in the URL, to be the creator",
                             simba_url_param(config->url, "acl"));
     return tls ? join_tls(o, error) : SIMBA_OK;
 }

@@ -71,6 +71,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
 
         if (batch->op == SIMBA_OP_LIST)
             sb_zk_list_start(store, batch);
+        else if (batch->op == SIMBA_OP_INSPECT)
+            sb_zk_inspect(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
             sb_zk_queue_start(store, batch);
         else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
@@ -164,6 +166,7 @@ static const struct simba_backend_ops ops = {
     SB_URL_OPTIONS_OF(sb_zk_option_table),
     .has_queue = true,
     .has_properties = true,
+    .can_inspect = true,
     .has_sessions = true,
     .check_names = check_names,
 };

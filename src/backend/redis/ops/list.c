@@ -7,8 +7,8 @@
  *
  * QUEUE: a READ that tells the waiters, too, the oldest first.
  *
- * The READs pass the stages of all requests, so that missing scripts, reconnections and nodes that
- * moved are no matter of this file. Anybody can write what the keys hold.
+ * The READs pass the stages of all requests, which handle missing scripts, reconnections and nodes
+ * that moved. Any client can write the keys, so replies are checked.
  */
 #include "backend/redis/ops/ops.h"
 
@@ -77,8 +77,8 @@ static void finish(struct listing *l)
     sb_free(l);
 }
 
-/* Their names are empty. Where nothing can be read, the list would say that there is nothing. One
- * warning, however many they are. */
+/* Mutexes that are left out have empty names. If none can be read the list fails, because an empty
+ * list would be wrong. One warning for all of them. */
 static void leave_out_unreadable(struct listing *l)
 {
     const struct simba_backend_host *host = l->store->host;
@@ -299,7 +299,7 @@ static void on_scanned(struct sb_redis_command *command, const struct sb_redis_a
     } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
                reply->element[0]->type != REDIS_REPLY_STRING ||
                reply->element[1]->type != REDIS_REPLY_ARRAY) {
-        sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
+        sb_error_set(&error, SIMBA_ESTORE, "the server sent an invalid reply");
         fail(l, &error);
     } else if (add_keys(l, reply->element[1], &error) != SIMBA_OK) {
         fail(l, &error);

@@ -1,6 +1,6 @@
 /*
- * property.c - the answer to a request for a property: what the hash has is its time, a space and
- * its value. Anybody can write it.
+ * property.c - the answer to a request for a property. The hash holds its time, a space and its
+ * value. Any client can write the hash, so it is checked.
  */
 #include "backend/redis/ops/ops.h"
 

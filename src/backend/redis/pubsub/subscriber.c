@@ -1,9 +1,9 @@
 /*
- * subscriber.c - SUBSCRIBE and what comes of it. Must not know why a channel is listened to.
+ * subscriber.c - subscriptions of one connection. Must not know what a channel is for.
  *
  * Confirmations come in the order of the subscriptions, one for each channel, so each subscription
- * gets a ticket: its number on this connection. A listener is told to look when its ticket is
- * confirmed, since what was published before went unheard.
+ * gets a ticket: its number on this connection. When its ticket is confirmed a listener is told to
+ * look, because it has missed all earlier messages.
  */
 #include "backend/redis/pubsub/subscriptions.h"
 
@@ -24,7 +24,7 @@ struct sb_redis_subscriber {
     const struct simba_backend_host *host;
     struct sb_redis_listeners *listeners;
     struct sb_redis_reconnecting *connection;
-    /* Before the loop waits, what was said in this turn is sent in one write. */
+    /* Before the loop waits, the commands of this turn are sent in one write. */
     uv_prepare_t flusher;
     bool has_flusher; /* it is a handle of the loop */
     unsigned parts;   /* the connection and the flusher */
@@ -58,7 +58,7 @@ static void push(struct sb_redis_subscriber *s, const struct sb_redis_argument *
         struct simba_error error;
 
         sb_error_set(&error, SIMBA_ENOMEM, "no memory for a subscription");
-        /* To begin anew is the only way to know what is subscribed. */
+        /* Only a new connection makes sure what is subscribed. */
         sb_redis_reconnecting_drop(s->connection, &error);
         return;
     }
@@ -158,9 +158,8 @@ static bool begins_with(const redisReply *text, const char *word)
     return strncmp(text->str, word, strlen(word)) == 0;
 }
 
-/* Anybody may have said it: it is a reason to look, and nothing in it is believed. Being told to
- * look makes nobody stop listening, so the table does not change meanwhile. Other words are not for
- * us. */
+/* Any client may have published it, so it is only a reason to look. A listener that is told to look
+ * does not stop listening, so the table does not change meanwhile. Other messages are ignored. */
 static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
                        const redisReply *text)
 {
@@ -189,7 +188,7 @@ static void on_pushed(void *user, const redisReply *reply)
     struct simba_error error;
 
     if (reply->type == REDIS_REPLY_ERROR) {
-        sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client listen: %s",
+        sb_error_set(&error, SIMBA_EDENIED, "the server does not let this client subscribe: %s",
                      reply->str);
         sb_redis_reconnecting_drop(s->connection, &error);
         return;

@@ -132,7 +132,7 @@ bool sb_redis_backlog_is_empty(const struct sb_redis_backlog *b)
     return b->first[GUARDS] == NULL && b->first[RELEASES] == NULL && b->first[PATIENT] == NULL;
 }
 
-/* A release that is late keeps others waiting; a guard that is late costs a lease. */
+/* A late release makes others wait; a late guard costs the lease. */
 static enum rank rank_of(enum simba_op op)
 {
     switch (op) {

@@ -1,7 +1,7 @@
 /*
- * call.c - the call of a script: what it says, what its reply means, and its end. Owns the words;
- * must not know when it is a call's turn, nor what follows from a reply. Replies come from outside:
- * anybody can write the keys.
+ * call.c - the call of a script: what it says, what its reply means, and its end. Owns the
+ * arguments and the parsing of replies; must not know when a call may be sent, nor what follows
+ * from a reply. Any client can write the keys, so replies are checked.
  */
 #include "backend/redis/request/request.h"
 
@@ -39,7 +39,7 @@ static bool is_token(const redisReply *reply)
     return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer < TOKEN_END;
 }
 
-/* What stands behind the token; -1 where there is nothing. */
+/* The number behind the token; -1 if there is none. */
 static int64_t read_number(const redisReply *reply, size_t index)
 {
     if (reply->elements <= index || reply->element[index]->type != REDIS_REPLY_INTEGER ||
@@ -51,6 +51,11 @@ static int64_t read_number(const redisReply *reply, size_t index)
 static bool is_property(enum simba_op op)
 {
     return op == SIMBA_OP_GET_PROPERTY || op == SIMBA_OP_SET_PROPERTY;
+}
+
+static bool is_tending(enum simba_op op)
+{
+    return op == SIMBA_OP_FORGET || op == SIMBA_OP_RAISE;
 }
 
 /* What stands behind the token of a property. */
@@ -65,7 +70,7 @@ static bool read_property(struct sb_redis_record *record, const redisReply *repl
     return record->store_ms > 0;
 }
 
-/* A key without an expiry is somebody's mistake: it is looked at again after a lease. */
+/* A key without an expiry is a mistake of another client: it is read again after a lease. */
 bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *reply, enum simba_op op,
                           const char *id, const struct sb_redis_options *options)
 {
@@ -97,12 +102,14 @@ bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *repl
     }
     if (is_property(op))
         return read_property(record, reply);
+    if (is_tending(op))
+        record->missed = read_number(reply, 3) != 1;
     return true;
 }
 
-/* What the scripts promise: a new term has a larger token than the contender knows, a term that was
- * renewed or given back the very same. A READ has nothing to get done. So a number that belongs to
- * another command is not taken for a lease. */
+/* What the scripts promise: a new term has a larger token than the contender knows, and a renewed
+ * or released term has the same token. A READ promises nothing. So the reply to another command is
+ * not taken for a lease. */
 static bool is_promised(enum simba_op op, uint64_t token, uint64_t known)
 {
     switch (op) {
@@ -191,6 +198,9 @@ static enum sb_redis_script_name script_of(enum simba_op op)
     case SIMBA_OP_GET_PROPERTY:
     case SIMBA_OP_SET_PROPERTY:
         return SB_REDIS_SCRIPT_PROPERTY;
+    case SIMBA_OP_FORGET:
+    case SIMBA_OP_RAISE:
+        return SB_REDIS_SCRIPT_TEND;
     default:
         return SB_REDIS_SCRIPT_READ;
     }
@@ -226,9 +236,9 @@ static bool has_reservations(const struct sb_redis_call *call)
 /* The key behind the first three; 0: the script has none. */
 static size_t fourth_key(const struct sb_redis_call *call)
 {
-    return is_property(call->op)    ? SB_REDIS_KEY_PROPERTY
-           : has_reservations(call) ? SB_REDIS_KEY_RESERVED
-                                    : 0;
+    if (is_property(call->op) || is_tending(call->op))
+        return SB_REDIS_KEY_PROPERTY;
+    return has_reservations(call) ? SB_REDIS_KEY_RESERVED : 0;
 }
 
 static size_t add_property(const struct simba_request *request, struct sb_redis_argument *arguments)
@@ -275,6 +285,12 @@ static size_t add_values(const struct sb_redis_call *call, struct sb_redis_argum
         return count;
     if (is_property(call->op))
         return add_property(r, arguments);
+    if (is_tending(call->op)) {
+        arguments[count++] = sb_redis_argument_text(r->op == SIMBA_OP_FORGET ? "forget" : "raise");
+        arguments[count++] = sb_redis_argument_number((int64_t)r->revision, &digits[0]);
+        arguments[count++] = sb_redis_argument_text(r->id != NULL ? r->id : "");
+        return count;
+    }
     arguments[count++] = sb_redis_argument_text(r->id);
     if (call->op != SIMBA_OP_RELEASE)
         arguments[count++] = sb_redis_argument_number(r->ttl_ms + r->transition_ms, &digits[0]);
@@ -355,7 +371,7 @@ int sb_redis_call_send(struct sb_redis_call *call, struct simba_error *error)
     return code;
 }
 
-/* A call that gives a lease back keeps its quorum, which knows the reason. */
+/* A call that releases a lease keeps its quorum, which knows the reason. */
 void sb_redis_call_send_again(struct sb_redis_call *call, struct sb_redis_node *node)
 {
     struct simba_error error;
@@ -371,7 +387,7 @@ void sb_redis_call_send_again(struct sb_redis_call *call, struct sb_redis_node *
     }
     if (++call->attempts > ATTEMPTS_MAX)
         code = sb_error_set(&error, SIMBA_EUNAVAILABLE,
-                            "the store sent a request away again and again");
+                            "the servers redirected the request too often");
     else
         code = sb_redis_call_send(call, &error);
     if (code != SIMBA_OK)

@@ -1,6 +1,6 @@
 /*
- * nodes.c - which servers there are, and their connections. Owns the nodes and where each of them
- * is; must not know what is said there.
+ * nodes.c - the servers and their connections. Owns the nodes and their addresses; must not know
+ * what is sent to them.
  *
  * A release publishes on the node of the mutex, and PUBLISH counts the subscribers of that node
  * only. So a listener is subscribed there, and moves along when the slot does.
@@ -75,7 +75,7 @@ void sb_redis_nodes_free(struct sb_redis_nodes *nodes)
 
 /* ---- Where a node is ------------------------------------------------------------------------- */
 
-/* A server that the sentinels do not confirm is not even connected to. */
+/* The client does not even connect to a server that the sentinels do not confirm. */
 static int where_is_master(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
 {
     const struct sb_redis_nodes *nodes = ((const struct sb_redis_node *)user)->nodes;
@@ -142,7 +142,7 @@ static void on_ready(void *user)
 
     node->was_ready = true;
     node->nodes->events->ready(node->nodes->user, node, first);
-    on_room(node); /* what was given up before it could be sent has left room */
+    on_room(node); /* requests that were given up before they were sent have left room */
 }
 
 static const struct sb_redis_reconnecting_events command_events = {on_ready, NULL, on_part_closed,

@@ -16,9 +16,9 @@
 
 /* ---- Requests that wait to be sent ----------------------------------------------------------- */
 
-/* A server that gets more than it can answer in time answers nothing in time. So only so many
- * requests are under way at once. The others wait here: they have certainly not been carried out,
- * and a renewal passes those that can be late without harm. */
+/* A server that gets more requests than it can answer in time answers none of them in time. So the
+ * number of requests under way is limited. The others wait here: they have certainly not been
+ * carried out, and renewals overtake requests that may be late without harm. */
 
 struct sb_redis_backlog;
 struct uv_loop_s;
@@ -90,7 +90,8 @@ void sb_redis_quorum_join(struct sb_redis_quorum *open, struct sb_redis_quorum_m
 /* Sends the WAIT for those that have joined, if any, and empties *open. */
 void sb_redis_quorum_ask(struct sb_redis_quorum **open, struct sb_redis_reconnecting *commands);
 
-/* The server is not used any more: nobody will know about those that have joined. Empties *open. */
+/* The server is no longer used: the outcome for those that have joined stays unknown. Empties
+ * *open. */
 void sb_redis_quorum_abandon(struct sb_redis_quorum **open);
 
 /* The request has won its lease: `settled` tells whether it counts. */
@@ -148,10 +149,10 @@ struct sb_redis_nodes {
  * The first six fields are set, the others zero. On failure sb_redis_nodes_free is due. */
 int sb_redis_nodes_open(struct sb_redis_nodes *nodes, struct simba_error *error);
 
-/* Frees what was not opened. */
+/* Frees nodes whose opening failed. */
 void sb_redis_nodes_free(struct sb_redis_nodes *nodes);
 
-/* Takes all down; what is under way is answered. */
+/* Closes all nodes; requests under way are answered. */
 void sb_redis_nodes_close(struct sb_redis_nodes *nodes);
 
 /* The node of a mutex; NULL when a cluster has none for it, and then *error (which may be NULL)

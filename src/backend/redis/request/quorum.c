@@ -48,7 +48,7 @@ static void decide(struct sb_redis_quorum *quorum, enum sb_redis_verdict verdict
 static void lose(struct sb_redis_quorum *quorum)
 {
     sb_error_set(&quorum->reason, SIMBA_EUNKNOWN,
-                 "nobody knows whether %lld replicas have the lease",
+                 "it is not known whether %lld replicas have the lease",
                  (long long)quorum->options->wait_replicas);
     decide(quorum, SB_REDIS_VERDICT_UNKNOWN);
 }

@@ -53,15 +53,15 @@ static bool is_own(const struct sb_redis_call *call, const struct sb_redis_recor
     return sb_redis_record_is_owned_by(record, call->request->id);
 }
 
-/* The lease of an acquire that its quorum has refused: what the release has left decides whether it
- * was given back. */
+/* The lease of an acquire that its quorum has refused: the record after the release tells whether
+ * it was released. */
 static void end_giving_back(struct sb_redis_call *call, const struct sb_redis_record *record)
 {
     const struct simba_error *why = sb_redis_quorum_reason(&call->member);
     bool is_left = is_own(call, record);
     struct simba_error error;
 
-    sb_error_set_backend(&error, why->code, why->backend_code, "the lease %s given back: %.200s",
+    sb_error_set_backend(&error, why->code, why->backend_code, "the lease %s released: %.200s",
                          is_left ? "could not be" : "was", why->text);
     if (is_left)
         sb_redis_call_lose(call, &error);
@@ -69,9 +69,9 @@ static void end_giving_back(struct sb_redis_call *call, const struct sb_redis_re
         sb_redis_call_end(call, NULL, &error);
 }
 
-/* A lease that too few replicas have: an acquire is given back and has failed. A guard stays, but
- * the owner must not believe in it: a replica that takes over may know the older end of the lease
- * only. */
+/* A lease that too few replicas have. An acquire is released and fails. A guard is not undone, but
+ * the owner must not count on it: a replica that takes over may know only the older end of the
+ * lease. */
 static void on_settled(struct sb_redis_quorum_member *member, enum sb_redis_verdict verdict)
 {
     struct sb_redis_call *call = SB_CONTAINER(struct sb_redis_call, member, member);
@@ -91,7 +91,7 @@ static void on_settled(struct sb_redis_quorum_member *member, enum sb_redis_verd
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* A contender that has lost waits from now on: before, nobody had a reason to wake it. */
+/* A contender that has lost waits from now on; before, it had nothing to wait for. */
 static void note_attempt(struct sb_redis_call *call, const struct sb_redis_record *record)
 {
     if (is_own(call, record))
@@ -123,11 +123,12 @@ static void take_record(struct sb_redis_call *call, const struct sb_redis_place 
     bool done = sb_redis_record_done(&record, reply, call->op, call->revision, request);
 
     if (!done && !sb_redis_record_read(&record, reply, call->op, request->id, &store->options)) {
-        sb_error_set(&error, SIMBA_ESTORE, "the server sent a reply that makes no sense");
+        sb_error_set(&error, SIMBA_ESTORE, "the server sent an invalid reply");
         sb_redis_call_lose(call, &error);
         return;
     }
-    record.missed = !done && call->op == SIMBA_OP_RELEASE && call->revision > 0;
+    if (call->op == SIMBA_OP_RELEASE)
+        record.missed = !done && call->revision > 0;
     if (!is_confirmed(call, place, &record)) {
         sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server that has answered is not the master");
         sb_redis_call_lose(call, &error);
@@ -180,7 +181,7 @@ static void look_elsewhere(struct sb_redis_node *node, const char *text,
         sb_redis_cluster_doubt(cluster, &node->place);
 }
 
-/* Which of the keys it is, the server does not say. */
+/* The server does not say which of the keys it is. */
 static void name_keys(const struct sb_redis_place *place, const char *mutex,
                       struct simba_error *error)
 {
@@ -188,14 +189,14 @@ static void name_keys(const struct sb_redis_place *place, const char *mutex,
 
     sb_redis_place_text(place, where);
     sb_error_set(error, SIMBA_ESTORE,
-                 "the server at %.80s has something else under a key of the mutex '%s', which are "
-                 "simba:{%s}, simba:{%s}:contender, simba:{%s}:fence, simba:{%s}:reserved and "
-                 "simba:{%s}:property: WRONGTYPE",
+                 "the server at %.80s holds other data under one of the keys of the mutex '%s': "
+                 "simba:{%s}, simba:{%s}:contender, simba:{%s}:fence, simba:{%s}:reserved, "
+                 "simba:{%s}:property (WRONGTYPE)",
                  where, mutex, mutex, mutex, mutex, mutex, mutex);
 }
 
-/* Sentinels and clusters lead to the master. Where the URL names one server, that one is there and
- * of no use. */
+/* With sentinels or a cluster the client can find the master. If the URL names one server, that
+ * server is there but cannot be used. */
 static void take_failure(struct sb_redis_call *call, const struct sb_redis_place *place,
                          const char *text)
 {
@@ -236,8 +237,8 @@ static void on_answered(struct sb_redis_command *command, const struct sb_redis_
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-/* Its turn has come for the first time: what is sent again has had its turn. A LIST does the rest
- * by itself. A call that keeps its turn beyond its time limit has its limit from now on. */
+/* The first turn of a call; a call that is sent again does not wait for a turn. LIST goes on by
+ * itself. A call that may exceed its time limit gets that later limit from now on. */
 static void begin(struct sb_redis_call *call)
 {
     struct sb_redis_command *command = &call->command;

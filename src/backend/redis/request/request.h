@@ -21,7 +21,7 @@
  * Calls between the folders of the store go down only; scripts/check-layers checks it:
  *
  *     redis.c
- *     ops/                  operations of more than one command: list, queue
+ *     ops/                  operations of more than one command: list, queue, inspect
  *     request/              the stages above
  *     pubsub/  topology/    which contender listens to what; which server a mutex is on
  *     keys.c                names of keys and channels
@@ -82,7 +82,7 @@ struct sb_redis_record {
     int64_t store_ms;                  /* GET_PROPERTY, SET_PROPERTY: the server's time */
     bool written;                      /* SET_PROPERTY */
     int64_t place;                     /* ACQUIRE that lost: in the queue, from 1; 0: not told */
-    bool missed;                       /* RELEASE: the key was not the term that was named */
+    bool missed; /* RELEASE: the key was not the term that was named; FORGET, RAISE: not done */
     int64_t as_of_ms; /* what `left_ms` counts from, by our clock; 0: from the request */
 };
 
@@ -112,7 +112,7 @@ struct sb_redis_call {
     struct simba_request *request;
     sb_redis_call_take *take;
     struct sb_redis_node *node;
-    enum simba_op op;               /* the request's, or RELEASE while its lease is given back */
+    enum simba_op op;               /* the request's, or RELEASE while its lease is released */
     uint16_t attempts;              /* before this one */
     bool needs_text;                /* the server did not know the script */
     bool asking;                    /* the slot is on its way to the node */

@@ -7,4 +7,6 @@ if ARGV[2] and (not ARGV[3] or owner == ARGV[3]) then
     call('HSET', KEYS[4], ARGV[1], string.format('%.0f ', now) .. ARGV[2])
     written = 1
 end
-return { owner, call('PTTL', key), token, call('HGET', KEYS[4], ARGV[1]), now, written }
+-- Anybody can write the hash: what is longer than any property is cut.
+local kept = call('HGET', KEYS[4], ARGV[1])
+return { owner, call('PTTL', key), token, kept and string.sub(kept, 1, 1024), now, written }

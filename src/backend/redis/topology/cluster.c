@@ -2,9 +2,9 @@
  * cluster.c - routes mutexes to masters. Owns the table of slots, and asks for CLUSTER SLOTS; must
  * not know what is sent there.
  *
- * A master that is cut off from the others goes on telling the map that it knew. So a map that
- * brings nothing new while something is wrong is a reason to ask another node the next time, and a
- * node whose map has helped is asked first from then on.
+ * A master that is cut off from the others goes on telling the map that it knew. So if a map brings
+ * nothing new while something is wrong, another node is asked the next time. A node whose map has
+ * helped is asked first from then on.
  */
 #include "backend/redis/topology/cluster.h"
 
@@ -49,25 +49,40 @@ unsigned sb_redis_slot_of(const char *mutex)
     return crc16(mutex, strcspn(mutex, "}")) % SB_REDIS_SLOTS;
 }
 
-bool sb_redis_slot_is_one(const char *mutex)
+/* Without a first byte of its own the braces are no hash tag: the keys would be in different
+ * slots. */
+static bool is_in_one_slot(const char *mutex)
 {
     return mutex[0] != '}';
 }
 
 /* ---- The map --------------------------------------------------------------------------------- */
 
+struct slot_range {
+    unsigned first;
+    unsigned last;
+    struct sb_redis_place master;
+};
+
+/* Empty when it is all zeros. */
+struct slot_map {
+    struct slot_range *ranges;
+    size_t count;
+    struct sb_redis_place source; /* the node that gave it */
+};
+
 struct reading {
-    struct sb_redis_slot_map map;
+    struct slot_map map;
     const struct sb_redis_place *asked;
 };
 
-void sb_redis_slot_map_free(struct sb_redis_slot_map *map)
+static void free_map(struct slot_map *map)
 {
     sb_free(map->ranges);
     memset(map, 0, sizeof *map);
 }
 
-/* A node that does not know its own address is where it was asked. */
+/* A node that does not know its own address is at the address where it was asked. */
 static bool read_master(struct reading *reading, const redisReply *node,
                         struct sb_redis_place *place)
 {
@@ -91,8 +106,7 @@ static bool is_slot(const redisReply *reply)
 }
 
 /* First slot, last slot, master, replicas. */
-static bool read_range(struct reading *reading, const redisReply *row,
-                       struct sb_redis_slot_range *range)
+static bool read_range(struct reading *reading, const redisReply *row, struct slot_range *range)
 {
     if (row->type != REDIS_REPLY_ARRAY || row->elements < 3 || !is_slot(row->element[0]) ||
         !is_slot(row->element[1]))
@@ -102,8 +116,9 @@ static bool read_range(struct reading *reading, const redisReply *row,
     return read_master(reading, row->element[2], &range->master);
 }
 
-/* Those that a map names again and again are counted once, up to one more than may be. */
-static size_t count_masters(const struct sb_redis_slot_map *map)
+/* A master that a map names several times counts once. Counting stops at one more than the
+ * limit. */
+static size_t count_masters(const struct slot_map *map)
 {
     const struct sb_redis_place *masters[SB_REDIS_MASTERS_MAX + 1];
     size_t count = 0;
@@ -119,29 +134,29 @@ static size_t count_masters(const struct sb_redis_slot_map *map)
     return count;
 }
 
-static int check_map(struct sb_redis_slot_map *map, struct simba_error *error)
+static int check_map(struct slot_map *map, struct simba_error *error)
 {
     int code = SIMBA_OK;
 
     if (map->count == 0)
-        code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
+        code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots is invalid");
     else if (count_masters(map) > SB_REDIS_MASTERS_MAX)
         code = sb_error_set(error, SIMBA_ESTORE, "the cluster's map names more than %d masters",
                             SB_REDIS_MASTERS_MAX);
     if (code != SIMBA_OK)
-        sb_redis_slot_map_free(map);
+        free_map(map);
     return code;
 }
 
 static int read_map(void *user, const redisReply *reply, struct simba_error *error)
 {
     struct reading *reading = user;
-    struct sb_redis_slot_map *map = &reading->map;
+    struct slot_map *map = &reading->map;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the cluster has no slots assigned yet");
     if (reply->elements > SB_REDIS_SLOTS)
-        return sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots makes no sense");
+        return sb_error_set(error, SIMBA_ESTORE, "the cluster's map of slots is invalid");
     map->ranges = sb_alloc_zero(reply->elements * sizeof *map->ranges);
     if (map->ranges == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
@@ -168,11 +183,12 @@ static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
     return sb_redis_ask(&config, &endpoint, arguments, 2, read_map, reading, error);
 }
 
-/* What is left of the time is shared out among those that are left: one that refuses at once leaves
- * its share to the others. */
-int sb_redis_slot_map_find(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
-                           const struct sb_redis_place *places, size_t count,
-                           struct sb_redis_slot_map *ret_map, struct simba_error *error)
+/* Blocks: asks the places in turn until one gives a map. They share one connect-timeout. The
+ * remaining time is divided among the remaining places: one that refuses at once leaves its share
+ * to the others. */
+static int find_map(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
+                    const struct sb_redis_place *places, size_t count, struct slot_map *ret_map,
+                    struct simba_error *error)
 {
     struct reading reading = {.asked = NULL};
     int64_t end_ms = simba_now_ms() + o->connect_timeout_ms;
@@ -208,7 +224,7 @@ struct sb_redis_cluster {
     bool is_asking;
     struct sb_redis_place seeds[SEEDS_MAX]; /* the query's while it runs, like the next four */
     size_t seed_count;
-    struct sb_redis_slot_map map;
+    struct slot_map map;
     int code;
     struct simba_error error;
 };
@@ -229,7 +245,7 @@ static bool set_slot(struct sb_redis_cluster *c, unsigned slot, struct sb_redis_
 }
 
 /* Returns whether a slot has another node than before. */
-static bool apply(struct sb_redis_cluster *c, const struct sb_redis_slot_map *map)
+static bool apply(struct sb_redis_cluster *c, const struct slot_map *map)
 {
     bool covered[SB_REDIS_SLOTS] = {false};
     bool changed = false;
@@ -293,8 +309,8 @@ static void run_refresh(void *user)
 {
     struct sb_redis_cluster *c = user;
 
-    c->code = sb_redis_slot_map_find(c->config.options, c->config.tls, c->seeds, c->seed_count,
-                                     &c->map, &c->error);
+    c->code =
+        find_map(c->config.options, c->config.tls, c->seeds, c->seed_count, &c->map, &c->error);
 }
 
 static void finish_close(struct sb_redis_cluster *c)
@@ -308,7 +324,7 @@ static void finish_close(struct sb_redis_cluster *c)
     closed(user);
 }
 
-/* A map that is the old one will not be another a moment later, however often it is asked for. */
+/* If the map is unchanged, asking again at once would not help. */
 static void take_map(struct sb_redis_cluster *c)
 {
     bool changed = apply(c, &c->map);
@@ -338,7 +354,7 @@ static void on_refreshed(void *user)
     } else if (c->code == SIMBA_OK) {
         if (!c->closing)
             take_map(c);
-        sb_redis_slot_map_free(&c->map);
+        free_map(&c->map);
     }
     finish_close(c);
 }
@@ -357,7 +373,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-/* Grows while nothing comes of it; half of what is beyond the least is random. */
+/* The pause grows while refreshes do not help; half of what exceeds the minimum is random. */
 static int64_t delay_ms(struct sb_redis_cluster *c)
 {
     int64_t delay = REFRESH_MIN_MS;
@@ -399,7 +415,7 @@ struct sb_redis_node *sb_redis_cluster_route(struct sb_redis_cluster *c, const c
 {
     struct sb_redis_node *node = sb_redis_cluster_node(c, mutex);
 
-    if (!sb_redis_slot_is_one(mutex)) {
+    if (!is_in_one_slot(mutex)) {
         sb_error_set(error, SIMBA_EINVAL,
                      "on a cluster the name of a mutex must not begin with '}': \"%s\"", mutex);
         return NULL;
@@ -444,12 +460,14 @@ struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, cons
     unsigned slot;
 
     if (!read_redirection(text, from, &slot, &place)) {
-        sb_error_set(error, SIMBA_ESTORE, "a node of the cluster sent us nowhere: %s", text);
+        sb_error_set(error, SIMBA_ESTORE, "a node of the cluster sent an invalid redirection: %s",
+                     text);
         return NULL;
     }
     if (!c->config.events->find_node(c->config.user, &place, &node)) {
         sb_error_set(error, SIMBA_EUNAVAILABLE,
-                     "a node of the cluster sent us to one more than there is room for: %s", text);
+                     "a node of the cluster redirected to a server beyond the limit of masters: %s",
+                     text);
         sb_redis_cluster_refresh(c); /* which takes those away that have no slots */
         return NULL;
     }
@@ -470,15 +488,15 @@ int sb_redis_cluster_open(const struct sb_redis_cluster_config *config,
                           struct sb_redis_cluster **ret_cluster, struct simba_error *error)
 {
     const struct sb_redis_options *o = config->options;
-    struct sb_redis_slot_map map;
+    struct slot_map map;
     struct sb_redis_cluster *c;
-    int code = sb_redis_slot_map_find(o, config->tls, o->places, o->place_count, &map, error);
+    int code = find_map(o, config->tls, o->places, o->place_count, &map, error);
 
     if (code != SIMBA_OK)
         return code;
     c = sb_alloc_zero(sizeof *c);
     if (c == NULL) {
-        sb_redis_slot_map_free(&map);
+        free_map(&map);
         return sb_error_plain(error, SIMBA_ENOMEM);
     }
     c->config = *config;
@@ -492,7 +510,7 @@ int sb_redis_cluster_open(const struct sb_redis_cluster_config *config,
     c->has_timer = true;
     apply(c, &map);
     c->source = map.source;
-    sb_redis_slot_map_free(&map);
+    free_map(&map);
     *ret_cluster = c;
     return SIMBA_OK;
 }

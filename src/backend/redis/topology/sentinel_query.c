@@ -1,6 +1,6 @@
 /*
- * sentinel_query.c - the words of a query to a sentinel and what the replies mean, which come from
- * outside; and the first queries of a client to all sentinels, on a loop of their own.
+ * sentinel_query.c - the commands of a query to a sentinel, and its replies, which are checked; and
+ * the first queries of a client to all sentinels, on a loop of their own.
  */
 #include "backend/redis/topology/sentinels.h"
 
@@ -52,7 +52,7 @@ static int take_master(struct sb_redis_sentinel_query *q, const struct sb_redis_
                             q->options->master_name);
     if (!read_place(&q->answer.master, reply->element[0]->str, reply->element[1]->str))
         return sb_error_set(&q->error, SIMBA_ESTORE,
-                            "the sentinel at %.80s gave an address that is none", where);
+                            "the sentinel at %.80s gave an invalid address", where);
     return SIMBA_OK;
 }
 
@@ -64,7 +64,7 @@ static int take_id(struct sb_redis_sentinel_query *q, const struct sb_redis_plac
     if (is_text(reply) && reply->len > 0 &&
         sb_text_copy(q->answer.id, sizeof q->answer.id, reply->str))
         return SIMBA_OK;
-    return sb_error_set(&q->error, SIMBA_ESTORE, "the sentinel at %.80s gave an id that is none",
+    return sb_error_set(&q->error, SIMBA_ESTORE, "the sentinel at %.80s gave an invalid id",
                         sb_redis_place_text(from, where));
 }
 
@@ -88,7 +88,7 @@ static int take_peers(struct sb_redis_sentinel_query *q, const struct sb_redis_p
 
     if (reply->type != REDIS_REPLY_ARRAY)
         return sb_error_set(&q->error, SIMBA_ESTORE,
-                            "the sentinel at %.80s gave a list of sentinels that is none",
+                            "the sentinel at %.80s gave an invalid list of sentinels",
                             sb_redis_place_text(from, where));
     q->answer.known = reply->elements + 1;
     for (size_t i = 0; i < reply->elements && q->answer.peer_count < SB_REDIS_SENTINELS_MAX; i++) {
@@ -202,7 +202,7 @@ struct search {
     struct simba_error most; /* the most telling reason of those that failed */
 };
 
-/* An answer tells more than silence does. */
+/* A failure with an answer says more than one without. */
 static void note_failure(struct search *s, const struct simba_error *error)
 {
     if (s->most.code == SIMBA_OK ||

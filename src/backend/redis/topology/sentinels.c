@@ -1,6 +1,6 @@
 /*
- * sentinels.c - two connections to each sentinel: one to ask on, one that +switch-master is heard
- * on. Owns when to ask; must not know what for.
+ * sentinels.c - two connections to each sentinel: one for questions, one for +switch-master. Owns
+ * when to ask; must not know what the answers are used for.
  *
  * A message is a hint and nothing more: all are asked again, and their answers count.
  */
@@ -101,7 +101,7 @@ int sb_redis_sentinels_check(const struct sb_redis_sentinels *s, int64_t age_ms,
                         sb_redis_votes_needed(&s->votes), why[0] != '\0' ? ": " : "", why);
 }
 
-/* One event, however long it lasts. */
+/* One warning for an outage, however long it lasts. */
 static void log_whether_lost(struct sb_redis_sentinels *s)
 {
     struct simba_error error;

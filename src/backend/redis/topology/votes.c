@@ -23,7 +23,8 @@ void sb_redis_votes_init(struct sb_redis_votes *v, const struct sb_redis_options
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* The place of a peer in the list: its own, an empty one, or that which was told of longest ago. */
+/* The place of a peer in the list: its own, a free one, or the one that was reported longest
+ * ago. */
 static size_t place_peer(struct sb_redis_votes *v, const struct sb_redis_sentinel_peer *peer)
 {
     size_t found = 0;
@@ -40,7 +41,7 @@ static size_t place_peer(struct sb_redis_votes *v, const struct sb_redis_sentine
     return found;
 }
 
-/* Only the word of those that the URL names counts here. */
+/* Only reports of sentinels that the URL names count here. */
 static void take_peers(struct sb_redis_votes *v, size_t index,
                        const struct sb_redis_sentinel_answer *answer, int64_t asked_ms)
 {
@@ -192,7 +193,7 @@ int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *v,
     return latest_ms;
 }
 
-/* What most of them name; `current` wins where as many name it. */
+/* The server that most of them name; `current` wins a tie. */
 static const struct sb_redis_place *
 most_named(const struct sb_redis_votes *v, const struct sb_redis_place *current, int64_t since_ms)
 {

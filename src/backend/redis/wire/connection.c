@@ -1,10 +1,10 @@
 /*
  * connection.c - RESP on a stream. Owns the steps to a server that can be used and all time limits
- * of a connection; must not know mutexes, nor which server it is and why. Which reply is whose,
- * pipeline.c knows.
+ * of a connection; must not know mutexes, nor which server it is and why. pipeline.c matches
+ * replies with commands.
  *
- * Silence is what tells a dead connection from a slow one. It is measured from when something
- * became owed, or from the last byte that came, and ends the connection when it lasts too long. A
+ * A dead connection is silent, a slow one is not. Silence is measured from the last byte that came,
+ * or from when the server began to owe a reply, and ends the connection when it lasts too long. A
  * reply that has begun must be complete within the same time, however many bytes come meanwhile.
  */
 #include "backend/redis/wire/connection.h"
@@ -130,8 +130,8 @@ static void set_timer(struct sb_redis_connection *c)
     uv_timer_start(&c->timer, on_timer, (uint64_t)sb_time_left(at_ms, simba_now_ms()), 0);
 }
 
-/* Returns whether a command was due that the server has said nothing since. Behind many others one
- * may be due while replies come all the time: that is a server with much to do, not a dead one. */
+/* Returns whether a command is due and the server has been silent since it was sent. If replies to
+ * earlier commands still come, the server is busy, not dead. */
 static bool expire(struct sb_redis_connection *c, int64_t now_ms)
 {
     char place[SB_REDIS_PLACE_TEXT_MAX];
@@ -185,7 +185,7 @@ static void check_silence(struct sb_redis_connection *c, bool missed, int64_t no
     }
 }
 
-/* The step that a connection is at says what to look at. */
+/* The error names the step at which the connection failed. */
 static void give_up_connecting(struct sb_redis_connection *c)
 {
     if (c->state == GREETING)
@@ -197,8 +197,8 @@ static void give_up_connecting(struct sb_redis_connection *c)
         drop_because(c, "could not be connected to within the connect-timeout");
 }
 
-/* What lies in the socket is read before the server is judged: it may be the loop that is late. The
- * loop reads before it looks at its timers again, so once is enough; what comes later is late. */
+/* Reads the socket before it gives up the server, because the loop may be late, not the server. The
+ * loop reads before it looks at its timers again, so once is enough. */
 static void on_timer(uv_timer_t *timer)
 {
     struct sb_redis_connection *c = timer->data;
@@ -290,7 +290,7 @@ static void take_reply(struct sb_redis_connection *c, const redisReply *reply)
     } else if (is_pushed_to(c)) {
         c->config.events->pushed(c->config.user, reply);
     } else if (!sb_redis_pipeline_answer(&c->pipeline, &answer)) {
-        drop_because(c, "sent a reply that nobody asked for");
+        drop_because(c, "sent a reply that the client did not ask for");
     }
 }
 

@@ -95,8 +95,8 @@ void sb_redis_pipeline_forget_expired(struct sb_redis_pipeline *pipeline);
 /* ---- Login and greeting ---------------------------------------------------------------------- */
 
 /* Files are read again for each connection, so that a password or certificate that was replaced
- * there is used without a restart. If a file cannot be read any more, what was read when the client
- * was opened is used, and the reason is told when the server refuses it. */
+ * there is used without a restart. If a file can no longer be read, the contents that were read
+ * when the client was opened are used, and the reason is told if the server refuses them. */
 
 struct sb_redis_login {
     const char *user;               /* NULL: none */
@@ -166,7 +166,7 @@ struct sb_redis_connection_events {
     void (*ready)(void *user);
     /* Where set, replies after the greeting are not matched with commands but handed over here. */
     void (*pushed)(void *user, const struct redisReply *reply);
-    /* It is of no use any more; the commands without a reply have been answered. */
+    /* The connection is down; commands without a reply have been answered with an error. */
     void (*down)(void *user, const struct simba_error *error);
     /* After sb_redis_connection_close; the connection is gone. */
     void (*closed)(void *user);
@@ -202,7 +202,8 @@ int sb_redis_connection_send(struct sb_redis_connection *connection,
 int sb_redis_connection_push(struct sb_redis_connection *connection,
                              const struct sb_redis_argument *arguments, size_t count);
 
-/* Lets go what was taken since the last time, in one write. Happens by itself after answers. */
+/* Sends the commands that were taken since the last time, in one write. Happens by itself after
+ * answers. */
 void sb_redis_connection_flush(struct sb_redis_connection *connection);
 
 /* Takes it down for a reason of the owner's. */

@@ -238,7 +238,7 @@ static bool only_list_decides(const struct sb_redis_options *o,
            credentials != &o->sentinel_credentials;
 }
 
-/* One server has no choice, and a socket is a file of the user's. */
+/* A single server sends the client nowhere else, and a socket is a file that the user named. */
 static bool is_named(const struct sb_redis_options *o,
                      const struct sb_redis_credentials *credentials,
                      const struct sb_redis_place *place)
@@ -302,8 +302,8 @@ static int refuse(const struct sb_redis_options *o, const struct sb_redis_place 
     sb_redis_place_text(place, where);
     if (o->allow_hosts != NULL)
         return sb_error_set(error, SIMBA_ECONFIG,
-                            "%s names the server at %.80s, which allow-hosts does not list: it is "
-                            "not connected to",
+                            "%s names the server at %.80s, which allow-hosts does not list: the "
+                            "client does not connect to it",
                             by, where);
     return sb_error_set(error, SIMBA_ECONFIG,
                         "%s names the server at %.80s, which the URL does not: the password is not "

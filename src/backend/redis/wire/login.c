@@ -33,7 +33,7 @@ static bool can_be_read(const char *path)
     return path == NULL || sb_url_can_be_read_twice(path);
 }
 
-/* False when memory is short. Files that are of no use now leave what was read before. */
+/* False when memory is short. If the files cannot be used now, what was read before stays. */
 static bool read_certificates(struct sb_redis_login *login, const struct sb_redis_options *o)
 {
     struct simba_error error;
@@ -148,8 +148,8 @@ static int fail_step(const struct sb_redis_greeting *greeting, const struct sb_r
                         sb_redis_place_text(place, where));
 }
 
-/* The client's name is only for those who look at the server, and a user may lack the right to set
- * it. But this may also be the first reply to say that a password is wanted. */
+/* The client's name only helps operators, and a user may lack the right to set it: that error is
+ * ignored. But this may also be the first reply that asks for a password. */
 int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
                            const redisReply *reply, bool *ret_done, struct simba_error *error)
 {

@@ -145,8 +145,8 @@ void sb_redis_pipeline_fail(struct sb_redis_pipeline *p, const struct simba_erro
     p->out.length = 0;
 }
 
-/* A server that has answered others since a command was sent is about to answer it. To ask again
- * would only make it slower. */
+/* If the server has answered others since a command was sent, it is about to answer this one.
+ * Asking again would only make it slower. */
 static int64_t due_ms(const struct sb_redis_ring_slot *slot, bool sent, int64_t heard_at_ms)
 {
     const struct sb_redis_command *command = slot->command;
@@ -157,8 +157,8 @@ static int64_t due_ms(const struct sb_redis_ring_slot *slot, bool sent, int64_t 
     return at_ms;
 }
 
-/* What an answer leads to may add commands, which are not due, or end the connection and with it
- * all of them. */
+/* `answered` may add commands, which are not due, or end the connection and with it all
+ * commands. */
 bool sb_redis_pipeline_expire(struct sb_redis_pipeline *p, int64_t now_ms, int64_t heard_at_ms,
                               const struct simba_error *error)
 {

@@ -1,6 +1,6 @@
 /*
- * reconnecting.c - when to connect. Owns the back-off and what is said of an outage; must not know
- * what is said on a connection, nor how a server is found.
+ * reconnecting.c - when to connect. Owns the back-off and the log lines of an outage; must not know
+ * the commands on a connection, nor how a server is found.
  *
  *     CONNECTED --down--> PAUSED --> SEARCHING --> CONNECTED --stable--> the outage is over
  *         ^ warns         ^                            | down
@@ -99,7 +99,7 @@ static void on_room(void *user)
         r->config.events->room(r->config.user);
 }
 
-/* One server that is gone is one event in the log, however many connections it had. */
+/* A lost server is logged once, however many connections it had. */
 static void pause_after(struct sb_redis_reconnecting *r, const struct simba_error *error)
 {
     bool first = !r->is_down && (*r->config.outage)++ == 0;
@@ -199,7 +199,7 @@ static void connect_to(struct sb_redis_reconnecting *r, const struct sb_redis_en
     on_room(r);
 }
 
-/* What was left by an attempt that failed is read anew. */
+/* What a failed attempt has read is read again. */
 static int read_login(struct sb_redis_reconnecting *r, struct simba_error *error)
 {
     sb_redis_login_free(r->login);
@@ -319,7 +319,7 @@ int sb_redis_reconnecting_send(struct sb_redis_reconnecting *r, struct sb_redis_
     }
     *error = r->last_error;
     if (error->code == SIMBA_OK)
-        sb_error_set(error, code, "the server is being looked for");
+        sb_error_set(error, code, "the client is still looking for the server");
     return error->code;
 }
 

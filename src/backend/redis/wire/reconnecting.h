@@ -112,8 +112,8 @@ void sb_redis_reconnecting_retry(struct sb_redis_reconnecting *connection);
 
 bool sb_redis_reconnecting_is_ready(const struct sb_redis_reconnecting *connection);
 
-/* Whether the server is being looked for the first time: commands would be refused, and `room`
- * tells when that is over. */
+/* Whether the client is still looking for the server the first time: commands would be refused, and
+ * `room` tells when that is over. */
 bool sb_redis_reconnecting_is_starting(const struct sb_redis_reconnecting *connection);
 
 /* Whether a command would have its reply soon, or be refused at once with a reason. */

@@ -235,7 +235,7 @@ static const struct meaning meanings[] = {
     {"TRYAGAIN", SIMBA_EUNAVAILABLE, "is moving the mutex to another node"},
     {"MOVED", SIMBA_ESTORE, "belongs to a cluster: use redis+cluster://"},
     {"ASK", SIMBA_ESTORE, "belongs to a cluster: use redis+cluster://"},
-    {"WRONGTYPE", SIMBA_ESTORE, "has something else under the keys of the mutex"},
+    {"WRONGTYPE", SIMBA_ESTORE, "holds other data under the keys of the mutex"},
     {"ERR The user executing the script", SIMBA_EDENIED,
      "does not permit this to the user (docs/stores/redis.md lists the rights)"},
     {"ERR ACL failure in script:", SIMBA_EDENIED,

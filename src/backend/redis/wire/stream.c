@@ -1,13 +1,13 @@
 /*
- * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know what is said on
+ * stream.c - a libuv stream and, where wanted, a TLS session on it. Must not know the protocol on
  * it.
  *
  *     next address --connect--> [handshake] --> up --data...--> settled --data...--> down
  *          ^           | failed  | hung up       | hung up, or its share of the time is over
  *          +-----------+---------+---------------+
  *
- * Failures inside a call are kept and told from the loop, so that nobody is called back from a call
- * of his own.
+ * Failures inside a call are kept and reported from the loop, so that no caller is called back from
+ * within its own call.
  */
 #include "backend/redis/wire/stream.h"
 
@@ -115,8 +115,8 @@ static void break_because(struct sb_redis_stream *s, const struct simba_error *w
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Where the server has ended the connection, what it said last is still to be read, and tells
- * more. */
+/* If the server has ended the connection, its last bytes are still read: they say more about the
+ * reason. */
 static void on_write_failed(void *user, int number)
 {
     if (number != UV_EPIPE && number != UV_ECONNRESET)
@@ -321,8 +321,8 @@ static void on_connected(uv_connect_t *connect, int status)
         give_up_address(s, status);
 }
 
-/* A server that says nothing, or hangs up, is as bad as none, as long as there are other addresses
- * and no server has said anything that makes sense. Returns whether the next one is tried. */
+/* If the server says nothing or hangs up, the next address is tried, as long as there is one and no
+ * server has given a valid answer. Returns whether it is. */
 static bool give_way(struct sb_redis_stream *s, int number)
 {
     if (s->state >= BROKEN || s->is_settled || is_last_address(s))
@@ -337,7 +337,7 @@ static bool give_way(struct sb_redis_stream *s, int number)
     return true;
 }
 
-/* It may be the loop that is late: what has come is taken in before the address is judged. */
+/* The loop may be late: bytes that have come are taken in before the address is given up. */
 static void on_attempt_over(uv_timer_t *timer)
 {
     struct sb_redis_stream *s = timer->data;

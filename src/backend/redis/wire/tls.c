@@ -1,8 +1,7 @@
 /*
  * tls.c - OpenSSL between two memory BIOs. Owns certificates and sessions; must not know streams.
  *
- * The server's certificate is checked, with its name, unless the application asked for the
- * opposite.
+ * The server's certificate is checked, with its name, unless the application turned that off.
  */
 #include "backend/redis/wire/stream.h"
 
@@ -188,8 +187,8 @@ bool sb_redis_tls_feed(struct sb_redis_tls_session *session, const char *bytes, 
     return length <= INT_MAX && BIO_write(session->in, bytes, (int)length) == (int)length;
 }
 
-/* With TLS 1.3 a server looks at the client's certificate when the client takes the handshake to be
- * over, so that its refusal comes where replies are expected. */
+/* With TLS 1.3 a server checks the client's certificate after the client has ended its handshake,
+ * so a refusal comes when replies are expected. */
 static int fail_alert(int alert, const char *step, struct simba_error *error)
 {
     switch (alert) {

@@ -43,7 +43,7 @@ static void on_room(uv_poll_t *poll, int status, int events)
     if (count > 0)
         o->done += (size_t)count;
     if (count >= 0 && o->done < o->rest.length && status < 0)
-        count = status; /* libuv polls no more, and knows less of the reason than a write does */
+        count = status; /* the poll has ended; a write will tell the reason better */
     if (count >= 0 && o->done < o->rest.length)
         return;
     uv_poll_stop(poll);
@@ -84,8 +84,8 @@ static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis
     return uv_poll_start(&o->poll, UV_WRITABLE, on_room);
 }
 
-/* A busy socket may never come to the end of what waits, so what was written goes before: once it
- * is the larger part, so that less is moved than was written. */
+/* On a busy socket the buffer may never become empty, so written bytes are dropped earlier: when
+ * they are the larger part, so that fewer bytes are moved than were written. */
 static int write_behind(struct sb_redis_writer *o, const struct sb_redis_buffer *bytes)
 {
     SB_CHECK(o->is_open && o->done <= o->rest.length, "what waits is polled for");

@@ -67,7 +67,7 @@ void sb_zk_name_writers(struct sb_zk_call *call, const char *path);
  * read afterwards is at least as new. */
 void sb_zk_sync(struct sb_zk_call *call);
 
-/* Ends what was made on a handle whose handle has been closed. */
+/* Ends the calls of a handle that has been closed. */
 void sb_zk_calls_end(struct sb_zk_handle *handle);
 
 /* Takes back watches on a path that nobody waits for any more. */

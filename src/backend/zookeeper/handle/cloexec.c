@@ -1,7 +1,6 @@
 /*
- * cloexec.c - finds descriptors in /proc/self/fd by what they are. One that belongs to somebody
- * else and looks the same, which takes a race or a second client of the library, is marked with
- * them.
+ * cloexec.c - finds descriptors in /proc/self/fd by what they are. A descriptor of the application
+ * that looks the same is marked, too; that takes a race, or a second user of the library.
  */
 #include "backend/zookeeper/handle/handle.h"
 

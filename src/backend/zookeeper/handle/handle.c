@@ -65,7 +65,7 @@ int sb_zk_worker_start(struct sb_zk_worker *h, struct simba_error *error)
                                 strerror(code));
 }
 
-void sb_zk_worker_send(struct sb_zk_worker *h, struct sb_zk_work *work)
+static void send_work(struct sb_zk_worker *h, struct sb_zk_work *work)
 {
     pthread_mutex_lock(&h->lock);
     SB_CHECK(!h->stopping, "a worker that stops gets no work");
@@ -173,8 +173,8 @@ void sb_zk_handle_on_node(zhandle_t *zk, int type, int state, const char *path, 
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* The library would write its log to stderr. It has no place for whose log it is, so nobody gets
- * it. */
+/* The library would write its log to stderr. A log line does not say which client it is about, so
+ * the log is discarded. */
 static void drop_log(const char *message)
 {
     (void)message;
@@ -268,7 +268,7 @@ struct sb_zk_handle *sb_zk_handle_create(void)
 
 void sb_zk_handle_open(struct sb_zk_handle *handle)
 {
-    sb_zk_worker_send(handle->worker, &handle->open_work);
+    send_work(handle->worker, &handle->open_work);
 }
 
 /* With the lock held: whether there is nothing left to wait for. */
@@ -280,7 +280,8 @@ static bool is_settled(const struct sb_zk_handle *handle)
              handle->state == ZOO_EXPIRED_SESSION_STATE));
 }
 
-/* That there was no handle to be had is the host's fault, or says nothing of the servers yet. */
+/* If no handle could be made, that is the fault of this host, or says nothing about the servers
+ * yet. */
 static int explain(const struct sb_zk_handle *handle, struct simba_error *error)
 {
     int failure = handle->failure;
@@ -298,7 +299,7 @@ static int explain(const struct sb_zk_handle *handle, struct simba_error *error)
     if (handle->state == ZOO_CONNECTED_STATE)
         return SIMBA_OK;
     return sb_error_set(
-        error, SIMBA_EUNAVAILABLE, "no ZooKeeper at %s gave us a session within %s",
+        error, SIMBA_EUNAVAILABLE, "no ZooKeeper server at %s opened a session within %s",
         handle->options->hosts,
         simba_duration_format(handle->options->connect_timeout_ms, text, sizeof text));
 }
@@ -385,7 +386,7 @@ static void send_close(struct sb_zk_handle *handle, void (*run)(struct sb_zk_wor
     handle->unwanted = true;
     pthread_mutex_unlock(&handle->lock);
     handle->close_work.run = run;
-    sb_zk_worker_send(handle->worker, &handle->close_work);
+    send_work(handle->worker, &handle->close_work);
 }
 
 void sb_zk_handle_close(struct sb_zk_handle *handle)

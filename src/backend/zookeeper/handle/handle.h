@@ -43,9 +43,6 @@ struct sb_zk_worker {
 
 int sb_zk_worker_start(struct sb_zk_worker *worker, struct simba_error *error);
 
-/* Runs them one by one, in order. */
-void sb_zk_worker_send(struct sb_zk_worker *worker, struct sb_zk_work *work);
-
 /* Waits for the thread, which finishes its queue first. */
 void sb_zk_worker_stop(struct sb_zk_worker *worker);
 
@@ -65,7 +62,7 @@ struct sb_zk_handle {
     struct sb_zk_work open_work;
     struct sb_zk_work close_work;
     struct simba_task closed_task;
-    _Atomic bool missed_event; /* a firing was dropped: what was not heard of may have happened */
+    _Atomic bool missed_event; /* an event was dropped: nodes may have changed unnoticed */
     bool made;                 /* the loop has seen the handle */
     bool replaced;             /* another one is to go on with its session */
     bool spared;               /* it was not closed, because it came up */
@@ -100,7 +97,7 @@ int sb_zk_handle_wait(struct sb_zk_handle *handle, int64_t timeout_ms, int64_t e
 /* Whether it cannot be opened: trying again at once would not help. */
 bool sb_zk_handle_has_failed(struct sb_zk_handle *handle);
 
-/* Ends the silence: from now on changes are told, and what has happened so far is told as one. */
+/* From now on changes are reported; those so far are reported as one. */
 void sb_zk_handle_speak(struct sb_zk_handle *handle);
 
 /* Closes the handle in the background; then `closed` is called. A session that is connected ends

@@ -25,7 +25,7 @@ static int64_t newest_ms(const struct sb_zk_liveness *l)
     return l->count > 0 ? l->syncs[l->count - 1].sent_ms : l->counted_ms;
 }
 
-/* What was answered on an older connection was sent before this one was made. */
+/* A sync that an older connection answered was sent before this connection was made. */
 void sb_zk_liveness_connect(struct sb_zk_liveness *l, int64_t timeout_ms, int64_t since_ms)
 {
     l->timeout_ms = timeout_ms;

@@ -17,7 +17,9 @@ static struct sb_zk_mutex *mutex_of(struct sb_hash_node *node)
     return node != NULL ? SB_CONTAINER(struct sb_zk_mutex, node, node) : NULL;
 }
 
-struct sb_zk_mutex *sb_zk_mutex_next(const struct sb_hash_table *t, const struct sb_zk_mutex *after)
+/* The first where `after` is NULL; NULL: there is none. */
+static struct sb_zk_mutex *next_mutex_after(const struct sb_hash_table *t,
+                                            const struct sb_zk_mutex *after)
 {
     return mutex_of(sb_hash_table_next(t, after != NULL ? &after->node : NULL));
 }
@@ -36,10 +38,10 @@ static void free_mutex(struct sb_hash_table *t, struct sb_zk_mutex *mutex)
 
 void sb_zk_mutexes_free(struct sb_hash_table *t)
 {
-    struct sb_zk_mutex *mutex = t->buckets != NULL ? sb_zk_mutex_next(t, NULL) : NULL;
+    struct sb_zk_mutex *mutex = t->buckets != NULL ? next_mutex_after(t, NULL) : NULL;
 
     while (mutex != NULL) {
-        struct sb_zk_mutex *next = sb_zk_mutex_next(t, mutex);
+        struct sb_zk_mutex *next = next_mutex_after(t, mutex);
 
         free_mutex(t, mutex);
         mutex = next;
@@ -152,10 +154,10 @@ void sb_zk_latch_forget_succession(struct sb_zk_latch *latch)
 void sb_zk_latches_each(struct sb_hash_table *t,
                         void (*visit)(void *argument, struct sb_zk_latch *latch), void *argument)
 {
-    struct sb_zk_mutex *mutex = sb_zk_mutex_next(t, NULL);
+    struct sb_zk_mutex *mutex = next_mutex_after(t, NULL);
 
     while (mutex != NULL) {
-        struct sb_zk_mutex *next_mutex = sb_zk_mutex_next(t, mutex);
+        struct sb_zk_mutex *next_mutex = next_mutex_after(t, mutex);
         struct sb_zk_latch *latch = mutex->latches;
 
         mutex->users++; /* it stays while its latches are visited */
@@ -238,7 +240,7 @@ void sb_zk_watches_lost(simba_backend *store)
 {
     struct sb_zk_mutex *mutex = NULL;
 
-    while ((mutex = sb_zk_mutex_next(&store->mutexes, mutex)) != NULL) {
+    while ((mutex = next_mutex_after(&store->mutexes, mutex)) != NULL) {
         mutex->watches_children = false;
         mutex->watches_parent = false;
         mutex->watched[0] = '\0';

@@ -70,10 +70,6 @@ struct sb_zk_mutex *sb_zk_mutex_find(const struct sb_hash_table *mutexes, const 
 struct sb_zk_mutex *sb_zk_mutex_ensure(struct sb_hash_table *mutexes,
                                        const char *name); /* NULL: no memory */
 
-/* The one after `after`, the first where that is NULL; NULL: there is none. */
-struct sb_zk_mutex *sb_zk_mutex_next(const struct sb_hash_table *mutexes,
-                                     const struct sb_zk_mutex *after);
-
 /* Frees the mutex when nobody needs it any more. */
 void sb_zk_mutex_drop(struct sb_hash_table *mutexes, struct sb_zk_mutex *mutex);
 
@@ -87,7 +83,7 @@ void sb_zk_latch_drop(struct sb_zk_latch *latch);
 /* The node is known to be there. */
 void sb_zk_latch_set_node(struct sb_zk_latch *latch, const char *name, const struct Stat *stat);
 
-/* The node is gone, and so is what was known of it. */
+/* The node is gone: forgets what was known of it. */
 void sb_zk_latch_forget_node(struct sb_zk_latch *latch);
 
 /* Whether it is the first has to be asked again. */

@@ -1,5 +1,5 @@
 /*
- * acquire.c - takes a place in the queue, and asks whether it is the first.
+ * acquire.c - joins the queue, and asks whether its node is the first.
  *
  * A contender that was told that it owns and asks again has lost its belief meanwhile, and needs a
  * new term with a new token: its node goes, and another one joins the end of the queue.
@@ -72,9 +72,9 @@ static void make_next(struct sb_zk_job *job)
 /* ---- Rights ---------------------------------------------------------------------------------
  *
  * With acl=creator the nodes above a latch must protect it. Anybody may have made them before, with
- * rights for all: a stranger who may create or delete below a mutex takes it away. So their ACLs
- * are compared with that of the latch, which the server made for the client's own user: nobody else
- * may create, delete or administer. The three are read in this order:
+ * rights for all: another user who may create or delete below a mutex can take it away. So their
+ * ACLs are compared with that of the latch, which the server made for the client's own user: nobody
+ * else may create, delete or administer. The three are read in this order:
  *
  *     base    is good: from here on no stranger can delete the mutex or change this ACL
  *     mutex   is good: from here on no stranger can delete or exchange the latch
@@ -86,8 +86,8 @@ static void make_next(struct sb_zk_job *job)
 
 enum { BASE, MUTEX, OWN, COUNT };
 
-/* The node must go, and even if the server does not let it go it never counts as a place in the
- * queue. */
+/* The node must be deleted. If the server refuses that, the node still never counts as a place in
+ * the queue. */
 static void refuse_node(struct sb_zk_job *job, const struct simba_error *error)
 {
     job->latch->leaving = true;

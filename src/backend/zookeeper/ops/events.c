@@ -14,9 +14,9 @@ struct sweep {
     bool owns;  /* a contender was told that it owns */
 };
 
-/* What an owner watched for its turn is taken back here, so that its callback goes first and not
- * each hand-over costs a sweep. Where the release comes before, the watch fires and tells
- * nobody. */
+/* Removes the watches that an owner had set while it waited. It is done here, later, so that the
+ * callback runs first and no hand-over waits for it. If the release comes earlier, the watch fires
+ * and is ignored. */
 static void sweep_latch(void *argument, struct sb_zk_latch *latch)
 {
     struct sweep *sweep = argument;
@@ -31,9 +31,8 @@ static void sweep_latch(void *argument, struct sb_zk_latch *latch)
         sb_zk_wake_at(sweep->store, latch->withdraw_ms);
 }
 
-/* The session is proved again and again: seldom, so that the next proof counts in full; and often
- * while a contender waits, so that no proof has to be waited for when its turn comes. One serves
- * all mutexes. */
+/* Proves regularly that the session is alive, once for all mutexes: rarely, so that the next proof
+ * counts in full; often while a contender waits, so that its turn needs no new proof. */
 static void keep_proved(simba_backend *store, bool often)
 {
     struct sb_zk_session *session = &store->session;
@@ -94,7 +93,8 @@ void sb_zk_on_timer(uv_timer_t *timer)
 
 /* ---- The session ----------------------------------------------------------------------------- */
 
-/* Whatever could not be done meanwhile: nodes that must go, and those that nobody was heard of. */
+/* Does what could not be done meanwhile: deletes nodes that must go, and nodes whose contender was
+ * not heard of. */
 static void catch_up(void *argument, struct sb_zk_latch *latch)
 {
     struct sweep *sweep = argument;
@@ -169,7 +169,7 @@ static void on_down(simba_backend *store)
         host->session_lost(host, NULL);
 }
 
-/* Its nodes are gone or going; what they held is not held any more. */
+/* The nodes of the session are gone or will be; its contenders no longer own. */
 static void on_over(simba_backend *store)
 {
     const struct simba_backend_host *host = store->host;
@@ -194,8 +194,8 @@ void sb_zk_on_session(void *user, enum sb_zk_session_event event)
 
 /* ---- Watches --------------------------------------------------------------------------------- */
 
-/* Its contender is woken. From now on it may be the first: if it is not heard of, its node has to
- * go. */
+/* Wakes the contender. It may be the first from now on, so its node is deleted if the contender is
+ * not heard of. */
 static void wake(simba_backend *store, struct sb_zk_latch *latch, bool deleted)
 {
     const struct simba_backend_host *host = store->host;

@@ -32,12 +32,14 @@
  * After a reconnect watches fire in any order, and where memory is short an event is dropped. Then
  * the list is read. */
 
-bool sb_zk_job_is_waiting(const struct sb_zk_job *job)
+/* In the queue, for an ACQUIRE. */
+static bool is_waiting(const struct sb_zk_job *job)
 {
     return job->op == SIMBA_OP_ACQUIRE && job->latch->node == SB_ZK_NODE_THERE;
 }
 
-bool sb_zk_succession_is_second(const struct sb_zk_job *job)
+/* Whether the leader is the one before mine. */
+static bool is_second(const struct sb_zk_job *job)
 {
     return strcmp(job->ranks.leader, job->ranks.before) == 0;
 }
@@ -47,25 +49,25 @@ static bool watches_before(const struct sb_zk_job *job)
     return strcmp(job->latch->watched, job->ranks.before) == 0;
 }
 
-/* Every list decides anew who is second: a node that was named by hand need not have a larger
- * number. Watches are noted before the reading that sets them: another job that takes a watch on
- * the same node back must know of it. Only the second watches its own node: a contender further
- * back needs the list anyway. */
-void sb_zk_succession_begin(struct sb_zk_job *job)
+/* Every list decides anew which node is the second: a node that was created by hand may have a
+ * smaller number. Watches are noted before the reading that sets them: another job that takes a
+ * watch on the same node back must know of it. Only the second watches its own node: a contender
+ * further back needs the list anyway. */
+static void begin_watching(struct sb_zk_job *job)
 {
     struct sb_zk_mutex *mutex = job->mutex;
     struct sb_zk_latch *latch = job->latch;
-    bool waiting = sb_zk_job_is_waiting(job);
+    bool waiting = is_waiting(job);
 
     SB_CHECK(!waiting || job->ranks.before[0] != '\0', "only a job behind another watches");
     if (waiting) {
         latch->first = false;
-        if (!sb_zk_succession_is_second(job) || !watches_before(job))
+        if (!is_second(job) || !watches_before(job))
             latch->second = false;
     }
     job->notes_leader = mutex->observers > 0 && strcmp(mutex->watched, job->ranks.leader) != 0;
     job->notes_before = waiting && !watches_before(job);
-    job->notes_self = waiting && sb_zk_succession_is_second(job) && !latch->watches_self;
+    job->notes_self = waiting && is_second(job) && !latch->watches_self;
     if (job->notes_leader)
         sb_text_copy(mutex->watched, sizeof mutex->watched, job->ranks.leader);
     if (job->notes_before) {
@@ -77,7 +79,7 @@ void sb_zk_succession_begin(struct sb_zk_job *job)
 }
 
 /* A node that could not be read is not watched. */
-void sb_zk_succession_fail(struct sb_zk_job *job)
+static void fail_watching(struct sb_zk_job *job)
 {
     if (job->notes_leader && strcmp(job->mutex->watched, job->ranks.leader) == 0)
         job->mutex->watched[0] = '\0';
@@ -91,18 +93,18 @@ void sb_zk_succession_fail(struct sb_zk_job *job)
 
 /* The node before mine may have gone between the two readings: then its watch has fired, and waits
  * no more. */
-void sb_zk_succession_note(struct sb_zk_job *job)
+static void note_watches(struct sb_zk_job *job)
 {
     int64_t session_id = job->store->session.id.client_id;
     const struct Stat *leader = &job->calls[0].stat;
     const struct Stat *mine = &job->calls[1].stat;
     struct sb_zk_latch *latch = job->latch;
 
-    SB_CHECK(sb_zk_job_is_waiting(job), "only a job that waits can be the next");
+    SB_CHECK(is_waiting(job), "only a job that waits can be the next");
     if (job->notes_self &&
         (mine->ephemeralOwner != session_id || (uint64_t)mine->czxid != latch->czxid))
         latch->watches_self = false;
-    latch->second = sb_zk_succession_is_second(job) && latch->watches_self && watches_before(job) &&
+    latch->second = is_second(job) && latch->watches_self && watches_before(job) &&
                     leader->ephemeralOwner != session_id;
 }
 
@@ -127,7 +129,7 @@ void sb_zk_succession_take(struct sb_zk_job *job)
  * yet; mine, where the one before is the leader's. */
 static bool reads_another(const struct sb_zk_job *job)
 {
-    return sb_zk_succession_is_second(job) ? job->notes_self : job->notes_before;
+    return is_second(job) ? job->notes_self : job->notes_before;
 }
 
 static void on_leader(struct sb_zk_job *job)
@@ -140,15 +142,15 @@ static void on_leader(struct sb_zk_job *job)
     if (code == ZOK || (code == ZNONODE && other != ZOK))
         code = other;
     if (code != ZOK)
-        sb_zk_succession_fail(job);
+        fail_watching(job);
     if (code == ZNONODE) {
         if (sb_zk_job_again(job))
             sb_zk_find(job);
     } else if (code != ZOK) {
         sb_zk_job_fail(job, code);
     } else if (job->led == NULL || !job->led(job, owner, czxid)) {
-        if (sb_zk_job_is_waiting(job))
-            sb_zk_succession_note(job);
+        if (is_waiting(job))
+            note_watches(job);
         sb_zk_job_answer_other(job, owner, czxid);
     }
 }
@@ -162,14 +164,14 @@ static void refuse_names(struct sb_zk_job *job)
 {
     struct simba_error error;
 
-    sb_error_set(&error, SIMBA_ESTORE, "'%s' has a participant whose node has a name too long",
+    sb_error_set(&error, SIMBA_ESTORE, "the node of a participant of '%s' has too long a name",
                  job->mutex->name);
     sb_zk_job_fail_with(job, &error);
 }
 
 static void read_leader(struct sb_zk_job *job)
 {
-    bool same = sb_zk_succession_is_second(job);
+    bool same = is_second(job);
     char leader[SB_ZK_PATH_SIZE];
     char path[SB_ZK_PATH_SIZE];
 
@@ -178,7 +180,7 @@ static void read_leader(struct sb_zk_job *job)
         refuse_names(job);
         return;
     }
-    sb_zk_succession_begin(job);
+    begin_watching(job);
     job->step = on_leader;
     sb_zk_get(sb_zk_job_call(job, 0), leader, (same && job->notes_before) || job->notes_leader);
     if (reads_another(job))
@@ -335,7 +337,7 @@ void sb_zk_find(struct sb_zk_job *job)
         sb_zk_job_fail(job, ZCONNECTIONLOSS); /* at once: the client may be closing */
         return;
     }
-    if (sb_zk_job_is_waiting(job) && sb_zk_session_is_proved(&job->store->session))
+    if (is_waiting(job) && sb_zk_session_is_proved(&job->store->session))
         job->proved_ms = job->store->session.proved_ms;
     else if (!sb_zk_job_prove(job))
         return;

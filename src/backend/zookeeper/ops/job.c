@@ -24,8 +24,8 @@ void sb_zk_wake_at(simba_backend *store, int64_t at_ms)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* A session that ends between two answers takes what the first one told with it: its nodes are
- * forgotten by then. So a step sees answers of the session that is there now, or none. */
+/* If the session ends between two answers, the first answer no longer holds, because its nodes are
+ * forgotten. So a step sees answers of the present session only, or none. */
 static void expire_answers(struct sb_zk_job *job)
 {
     for (size_t i = 0; i < sizeof job->calls / sizeof job->calls[0]; i++)
@@ -131,8 +131,8 @@ void sb_zk_job_queue(struct sb_zk_job *job)
     *link = job;
 }
 
-/* What the contender left behind when it stopped goes, unless it was granted: that runs out by
- * itself. */
+/* Deletes what the contender left when it stopped, unless that was granted: a granted lease expires
+ * by itself. */
 static void pass_turn(simba_backend *store, struct sb_zk_latch *latch)
 {
     struct sb_zk_job *next = latch->queue;
@@ -207,7 +207,7 @@ void sb_zk_job_end(struct sb_zk_job *job)
     sb_zk_mutex_drop(&store->mutexes, mutex);
 }
 
-/* Without memory it stays for the next sweep. */
+/* If memory is short, the next sweep does it. */
 void sb_zk_job_withdraw(simba_backend *store, struct sb_zk_latch *latch)
 {
     struct sb_zk_job *job = sb_zk_job_create(store, latch->mutex, latch);
@@ -295,7 +295,7 @@ void sb_zk_job_answer_mine(struct sb_zk_job *job)
     SB_CHECK(job->proved_ms != 0, "an owner's session is proved");
     if (asked && job->request != NULL && simba_now_ms() >= job->proved_ms + lease.belief_ms) {
         sb_error_set(&error, SIMBA_EUNAVAILABLE,
-                     "ZooKeeper has not confirmed the session for long enough yet");
+                     "ZooKeeper has not yet proved that the session is alive");
         sb_zk_job_fail_with(job, &error);
         return;
     }
@@ -315,7 +315,8 @@ void sb_zk_job_answer_mine(struct sb_zk_job *job)
     sb_zk_job_end(job);
 }
 
-/* A contender that listens waits for as long as it likes; others may never come back. */
+/* A contender that listens may wait without a limit; one that does not listen may never come
+ * back. */
 static void keep_waiting(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
@@ -328,8 +329,9 @@ static void keep_waiting(struct sb_zk_job *job)
         latch->listening ? SIMBA_INFINITE : simba_now_ms() + job->store->session.timeout_ms;
 }
 
-/* The id is mine, the node is not: it is that of a session that is dying. It would be taken for
- * mine, so it is told as nobody's, and not at once: the contender then asks again soon. */
+/* The node has this contender's id, but belongs to a session that is ending. The reply would look
+ * like a lease of its own, so it says, after a delay, that nobody owns: the contender then asks
+ * again soon. */
 static void delay(struct sb_zk_job *job)
 {
     int64_t now_ms = simba_now_ms();
@@ -375,7 +377,7 @@ void sb_zk_job_answer_nobody(struct sb_zk_job *job)
     sb_zk_job_end(job);
 }
 
-/* A contender that does not listen may never come back: what it has left must go some day. */
+/* A contender that does not listen may never come back, so its node is deleted after a while. */
 static void limit_stay(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;

@@ -54,8 +54,10 @@ void sb_zk_listing_reply(struct sb_zk_listing *i, const struct simba_reply *repl
     answer(i, reply);
 }
 
-void sb_zk_listing_end(struct sb_zk_listing *i, const struct simba_mutex_status *list, size_t count,
-                       const struct simba_error *error)
+/* Answers with the list, or with the error where it has a code; nothing where the time was over
+ * before. */
+static void end_listing(struct sb_zk_listing *i, const struct simba_mutex_status *list,
+                        size_t count, const struct simba_error *error)
 {
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
@@ -133,7 +135,7 @@ static void finish(struct mutex_list *l)
 {
     if (l->error.code == SIMBA_OK && l->denied > 0 && l->denied == l->count)
         l->error = l->denial;
-    sb_zk_listing_end(&l->listing, l->list, l->count, &l->error);
+    end_listing(&l->listing, l->list, l->count, &l->error);
     sb_zk_proof_drop(l->proof);
     sb_free(l->readings);
     sb_free(l->list);
@@ -156,8 +158,7 @@ static void take_status(struct simba_mutex_status *status, const struct simba_re
     status->owner.fence = reply->fence;
 }
 
-/* One mutex that must not be looked at, or has a stranger's nodes, is no reason to hide the
- * others. */
+/* One mutex that may not be read, or has foreign nodes, must not hide the others. */
 static void take_denial(struct mutex_list *l, size_t index, const struct simba_error *error)
 {
     l->denied++;
@@ -167,7 +168,7 @@ static void take_denial(struct mutex_list *l, size_t index, const struct simba_e
     l->list[index].owner.transition_at_ms = SIMBA_INFINITE;
 }
 
-/* A name that our rules do not allow is a stranger's node; it is told as nobody's. */
+/* A name that our rules do not allow belongs to a foreign node; it is reported without an owner. */
 static void on_read(struct sb_zk_job *job, const struct simba_reply *reply)
 {
     struct reading *reading = job->user;
@@ -308,7 +309,7 @@ static void finish_queue(struct queue *q)
     for (size_t i = 0; q->list != NULL && i < q->count; i++)
         if (q->list[i].owner.id[0] != '\0')
             q->list[kept++] = q->list[i];
-    sb_zk_listing_end(&q->listing, q->list, kept, &q->error);
+    end_listing(&q->listing, q->list, kept, &q->error);
     sb_zk_free_names(q->names, q->count);
     sb_free(q->readings);
     sb_free(q->list);
@@ -349,7 +350,7 @@ static void on_node_read(struct sb_zk_call *call)
         finish_queue(q);
 }
 
-/* False where the name is too long for a path: whose it is stays unknown. */
+/* False if the name is too long for a path; the owner of that node stays unknown. */
 static bool read_node(struct queue *q, struct node_reading *reading)
 {
     char path[SB_ZK_PATH_SIZE];

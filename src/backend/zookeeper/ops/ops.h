@@ -22,8 +22,8 @@
  *  6. End (job.c): the next job of the latch begins.
  *
  * Each file calls only those before it in this order: rights.c, job.c, find.c, release.c,
- * acquire.c, request.c, list.c, property.c, events.c. What a lower file needs of a higher one is a
- * function pointer here or in the store.
+ * acquire.c, request.c, list.c, property.c, inspect.c, events.c. What a lower file needs of a
+ * higher one is a function pointer here or in the store.
  */
 #ifndef SB_ZK_OPS_H
 #define SB_ZK_OPS_H
@@ -140,31 +140,18 @@ bool sb_zk_job_prove(struct sb_zk_job *job);
  * that it shows job->found, which goes on with sb_zk_find_place; and when the leader is known
  * job->led, which returns whether it has taken the job over. */
 
-/* find.c */
 void sb_zk_find(struct sb_zk_job *job);        /* sync and list, then decide */
 void sb_zk_find_decide(struct sb_zk_job *job); /* the list is known */
 void sb_zk_find_place(struct sb_zk_job *job);  /* mine is in the list: first, or behind others */
-
-/* succession.c: the watches of the job's latch and mutex, before the nodes of the list are read and
- * when they were */
-void sb_zk_succession_begin(struct sb_zk_job *job);
-void sb_zk_succession_fail(struct sb_zk_job *job); /* they could not be read */
-void sb_zk_succession_note(
-    struct sb_zk_job *job); /* they were, and another node comes before mine */
 
 /* Whether the latch is known to be the first without a list; then it is answered so. */
 bool sb_zk_succession_is_due(const struct sb_zk_job *job);
 void sb_zk_succession_take(struct sb_zk_job *job);
 
-/* Whether the leader is the one before mine. */
-bool sb_zk_succession_is_second(const struct sb_zk_job *job);
-bool sb_zk_job_is_waiting(const struct sb_zk_job *job); /* in the queue, for an ACQUIRE */
-
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-/* acquire.c, guard.c, release.c */
+/* acquire.c, release.c */
 void sb_zk_acquire(struct sb_zk_job *job);
-void sb_zk_guard(struct sb_zk_job *job);
 void sb_zk_release(struct sb_zk_job *job);
 
 /* Deletes the latch's node, then goes on. */
@@ -177,8 +164,8 @@ void sb_zk_request_start(simba_backend *store, struct simba_request *request,
 void sb_zk_request_begin(struct sb_zk_job *job);  /* store->begin */
 void sb_zk_request_expire(struct sb_zk_job *job); /* its time is over */
 
-/* A LIST or QUEUE, with its time limit. When that is over it is answered, and what was asked goes
- * on without it until the servers have answered or the connection is gone. */
+/* A LIST or QUEUE, with its time limit. When that is over it is answered, and its calls go on
+ * without it until the servers have answered or the connection is gone. */
 struct sb_zk_listing {
     struct sb_zk_listing *next; /* of the store */
     struct sb_zk_listing **link;
@@ -191,11 +178,6 @@ struct sb_zk_listing {
 void sb_zk_listing_begin(struct sb_zk_listing *listing, simba_backend *store,
                          struct simba_request *request);
 
-/* Answers with the list, or with the error where it has a code; nothing where the time was over
- * before. */
-void sb_zk_listing_end(struct sb_zk_listing *listing, const struct simba_mutex_status *list,
-                       size_t count, const struct simba_error *error);
-
 /* Answers those whose time is over, and names the next instant to be called at. */
 void sb_zk_listings_expire(simba_backend *store, int64_t now_ms);
 
@@ -206,12 +188,13 @@ void sb_zk_listing_reply(struct sb_zk_listing *listing, const struct simba_reply
 void sb_zk_listing_refuse(simba_backend *store, struct simba_request *request);
 
 void sb_zk_list_start(simba_backend *store, struct simba_request *request);
-
-/* queue.c */
 void sb_zk_queue_start(simba_backend *store, struct simba_request *request);
 
 /* property.c */
 void sb_zk_property_start(simba_backend *store, struct simba_request *request);
+
+/* inspect.c: answers an INSPECT at once */
+void sb_zk_inspect(simba_backend *store, struct simba_request *request);
 
 /* events.c: what the timer, the session and its watches tell */
 void sb_zk_on_timer(uv_timer_t *timer); /* store->due */

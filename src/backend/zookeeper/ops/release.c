@@ -1,8 +1,8 @@
 /*
  * release.c - takes a node away, for a RELEASE, for a new term, or because nobody is heard of.
  *
- * Until the server has confirmed it the node is leaving: a broken connection is no reason to leave
- * it behind. It goes when there is a connection again, or with the session.
+ * Until the server has confirmed the deletion the node is "leaving". If the connection breaks, the
+ * node is deleted when there is a connection again, or with the session.
  */
 #include "backend/zookeeper/ops/ops.h"
 #include "base/text.h"
@@ -34,7 +34,7 @@ static bool is_released(const struct sb_zk_job *job)
     return job->revision == 0 || (job->latch != NULL && job->latch->czxid == job->revision);
 }
 
-/* Nobody knows what came first, the end of a session or the release of its node. */
+/* It is not known which came first: the end of the session or the release of its node. */
 static void on_dropped(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
@@ -65,7 +65,7 @@ static void delete_node(struct sb_zk_job *job)
     sb_zk_delete(sb_zk_job_call(job, 0), path);
 }
 
-/* It was created, or was not: the list tells, for nothing of an older connection is carried out
+/* The list tells whether the node was created: requests of an older connection are not carried out
  * later. */
 static void on_searched(struct sb_zk_job *job)
 {

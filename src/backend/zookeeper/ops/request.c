@@ -31,7 +31,7 @@ static void on_guarded(struct sb_zk_job *job)
     }
 }
 
-void sb_zk_guard(struct sb_zk_job *job)
+static void guard(struct sb_zk_job *job)
 {
     struct sb_zk_latch *latch = job->latch;
     char path[SB_ZK_PATH_SIZE];
@@ -60,7 +60,7 @@ void sb_zk_request_begin(struct sb_zk_job *job)
         sb_zk_acquire(job);
         break;
     case SIMBA_OP_GUARD:
-        sb_zk_guard(job);
+        guard(job);
         break;
     case SIMBA_OP_RELEASE:
         sb_zk_release(job);
@@ -99,7 +99,7 @@ void sb_zk_request_expire(struct sb_zk_job *job)
     sb_zk_job_reply(job, &reply);
 }
 
-/* Nobody answers for a job that could not be made. */
+/* A job that could not be created answers nothing, so the request is answered here. */
 static void refuse(simba_backend *store, struct simba_request *request,
                    void (*take)(struct sb_zk_job *job, const struct simba_reply *reply), void *user,
                    const struct simba_error *error)
