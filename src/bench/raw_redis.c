@@ -33,7 +33,7 @@
 struct wire {
     redisContext *context;
     struct sb_redis_reader *reader;
-    struct sb_redis_place place;
+    struct sb_wire_place place;
     bool logs_in; /* what a server says about a password is not quoted */
 };
 
@@ -142,7 +142,7 @@ static int load(struct wire *wire, const char *script, char sha[SHA_MAX], struct
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-static redisContext *connect_plainly(simba_url *url, struct sb_redis_place *ret_place)
+static redisContext *connect_plainly(simba_url *url, struct sb_wire_place *ret_place)
 {
     bool unix_socket = strstr(simba_url_scheme(url), "+unix") != NULL;
     struct timeval patience = {.tv_sec = PATIENCE_S};

@@ -16,7 +16,7 @@
 
 #define OUR_ID "me"
 
-static const struct sb_redis_place place = {"localhost", 6379};
+static const struct sb_wire_place place = {"localhost", 6379};
 
 /* Nobody else's name may come out as ours: that would be a belief. */
 static void take_for_record(const redisReply *reply, enum simba_op op)

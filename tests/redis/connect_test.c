@@ -56,7 +56,7 @@ static void a_password_is_never_told_even_when_the_server_quotes_it(void **state
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-static void add_address(struct sb_redis_endpoint *endpoint, const char *text, int port)
+static void add_address(struct sb_wire_endpoint *endpoint, const char *text, int port)
 {
     struct sockaddr_in *address =
         (struct sockaddr_in *)&endpoint->addresses[endpoint->address_count++];
@@ -66,7 +66,7 @@ static void add_address(struct sb_redis_endpoint *endpoint, const char *text, in
     assert_int_equal(inet_pton(AF_INET, text, &address->sin_addr), 1);
 }
 
-static int ping(const struct sb_redis_endpoint *endpoint, int64_t connect_timeout_ms,
+static int ping(const struct sb_wire_endpoint *endpoint, int64_t connect_timeout_ms,
                 struct simba_error *error)
 {
     static char name[] = "test";
@@ -86,7 +86,7 @@ static int ping(const struct sb_redis_endpoint *endpoint, int64_t connect_timeou
 /* A host has several addresses: one that cannot be, one that refuses, one that never answers. */
 static void an_address_that_fails_gives_way_to_the_next(void **state)
 {
-    struct sb_redis_endpoint endpoint = {.place = {"many", 1}};
+    struct sb_wire_endpoint endpoint = {.place = {"many", 1}};
     struct tarpit tarpit;
     struct simba_error error = {0};
 
@@ -106,7 +106,7 @@ static void an_address_that_fails_gives_way_to_the_next(void **state)
  * a server. */
 static void an_address_that_connects_and_never_answers_gives_way_to_the_next(void **state)
 {
-    struct sb_redis_endpoint endpoint = {.place = {"many", 1}};
+    struct sb_wire_endpoint endpoint = {.place = {"many", 1}};
     struct simba_error error = {0};
     struct server silent = {0};
 
@@ -127,7 +127,7 @@ static void an_address_that_connects_and_never_answers_gives_way_to_the_next(voi
 /* A forwarder whose server is gone. It is left at once, not when its share of the time is over. */
 static void an_address_that_connects_and_hangs_up_gives_way_to_the_next(void **state)
 {
-    struct sb_redis_endpoint endpoint = {.place = {"many", 1}};
+    struct sb_wire_endpoint endpoint = {.place = {"many", 1}};
     struct simba_error error = {0};
     int64_t begin_ms = test_now_ms();
     struct fake fake;

@@ -1,7 +1,7 @@
 /*
  * hosts_test.c - which addresses are left of a server that somebody has told of.
  */
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 
 #include "test.h"
 
@@ -14,15 +14,15 @@ static int begin(void **state)
     memset(&options, 0, sizeof options);
     options.mode = SB_REDIS_SENTINEL;
     options.place_count = 1;
-    options.places[0] = (struct sb_redis_place){"192.0.2.1", 26379};
+    options.places[0] = (struct sb_wire_place){"192.0.2.1", 26379};
     credentials = (struct sb_redis_credentials){.password = {.text = secret}};
     return 0;
 }
 
 static int find(const char *host)
 {
-    struct sb_redis_place place = {.port = 6379};
-    struct sb_redis_endpoint endpoint;
+    struct sb_wire_place place = {.port = 6379};
+    struct sb_wire_endpoint endpoint;
     struct simba_error error;
     int code;
 
@@ -57,8 +57,8 @@ static void a_host_of_the_url_is_used_on_any_port(void **state)
 
 static void only_the_list_decides_about_masters(void **state)
 {
-    struct sb_redis_place place = {"192.0.2.1", 26379};
-    struct sb_redis_endpoint endpoint;
+    struct sb_wire_place place = {"192.0.2.1", 26379};
+    struct sb_wire_endpoint endpoint;
     struct simba_error error;
 
     allow("198.51.100.1");
@@ -71,10 +71,10 @@ static void only_the_list_decides_about_masters(void **state)
 
 static void an_address_that_a_name_of_the_url_leads_to_is_used(void **state)
 {
-    options.places[0] = (struct sb_redis_place){"localhost", 26379};
+    options.places[0] = (struct sb_wire_place){"localhost", 26379};
     assert_int_equal(find("127.0.0.1"), SIMBA_OK);
     assert_int_equal(find("127.0.0.2"), SIMBA_ECONFIG);
-    options.places[0] = (struct sb_redis_place){"127.0.0.1", 26379};
+    options.places[0] = (struct sb_wire_place){"127.0.0.1", 26379};
     assert_int_equal(find("localhost"), SIMBA_OK); /* by that address, and by no other one */
 }
 
@@ -122,16 +122,16 @@ static void tls_counts_only_where_the_user_says_whom_to_trust(void **state)
 
     options.tls = true;
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG);
-    options.tls_verify = true;
+    options.trust.verify = true;
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG); /* every authority of the system */
-    options.tls_ca = text;
+    options.trust.ca = text;
     assert_int_equal(find("192.0.2.2"), SIMBA_OK);
-    options.tls_verify = false;
+    options.trust.verify = false;
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG);
-    options.tls_ca = NULL;
-    options.tls_server_name = text;
+    options.trust.ca = NULL;
+    options.trust.server_name = text;
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG);
-    options.tls_verify = true;
+    options.trust.verify = true;
     assert_int_equal(find("192.0.2.2"), SIMBA_OK);
     allow("192.0.2.3");
     assert_int_equal(find("192.0.2.2"), SIMBA_ECONFIG);
@@ -139,8 +139,8 @@ static void tls_counts_only_where_the_user_says_whom_to_trust(void **state)
 
 static void nothing_is_looked_up_on_the_loop(void **state)
 {
-    struct sb_redis_place address = {"192.0.2.2", 6379};
-    struct sb_redis_place name = {"localhost", 6379};
+    struct sb_wire_place address = {"192.0.2.2", 6379};
+    struct sb_wire_place name = {"localhost", 6379};
 
     assert_false(sb_redis_endpoint_find_blocks(&options, &credentials, &address));
     assert_true(sb_redis_endpoint_find_blocks(&options, &credentials, &name));

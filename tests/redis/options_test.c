@@ -75,8 +75,8 @@ static void every_part_of_a_url_is_read(void **state)
     assert_int_equal(o.command_timeout_ms, 700);
     assert_int_equal(o.wait_replicas, 2);
     assert_true(o.tls);
-    assert_false(o.tls_verify);
-    assert_string_equal(o.tls_server_name, "x");
+    assert_false(o.trust.verify);
+    assert_string_equal(o.trust.server_name, "x");
     sb_redis_options_free(&o);
 
     assert_int_equal(read_url("redis+sentinel://h1,h2:7/main/2?sentinel-password=s", &o, &error),
@@ -202,7 +202,7 @@ static void error_replies_are_told_apart(void **state)
         {"BUSYGROUP no", SIMBA_ESTORE, "failed"},
         {"", SIMBA_ESTORE, "failed"},
     };
-    const struct sb_redis_place place = {"h", 1};
+    const struct sb_wire_place place = {"h", 1};
     struct simba_error error;
 
     (void)state;

@@ -5,8 +5,8 @@
 
 #include "test.h"
 
-static const struct sb_redis_place old_master = {"10.0.0.1", 6379};
-static const struct sb_redis_place new_master = {"10.0.0.2", 6379};
+static const struct sb_wire_place old_master = {"10.0.0.1", 6379};
+static const struct sb_wire_place new_master = {"10.0.0.2", 6379};
 
 static struct sb_redis_votes votes;
 
@@ -21,7 +21,7 @@ static void name_sentinels(size_t count, bool any)
     sb_redis_votes_init(&votes, &options);
 }
 
-static void answer(size_t index, const char *id, const struct sb_redis_place *master, size_t known,
+static void answer(size_t index, const char *id, const struct sb_wire_place *master, size_t known,
                    int64_t asked_ms)
 {
     struct sb_redis_sentinel_answer word = {.master = *master, .known = known};
@@ -80,11 +80,11 @@ static void the_last_word_of_a_sentinel_counts(void **state)
         answer(i, (const char *[]){"a", "b", "c"}[i], &old_master, 3, 100);
     answer(0, "a", &new_master, 3, 200);
     assert_int_equal(sb_redis_votes_confirmed_ms(&votes, &old_master), 100);
-    assert_true(sb_redis_place_equals(sb_redis_votes_master(&votes, &old_master, 0), &old_master));
+    assert_true(sb_wire_place_equals(sb_redis_votes_master(&votes, &old_master, 0), &old_master));
     answer(1, "b", &new_master, 3, 210);
     assert_int_equal(sb_redis_votes_confirmed_ms(&votes, &old_master), 0);
     assert_int_equal(sb_redis_votes_confirmed_ms(&votes, &new_master), 200);
-    assert_true(sb_redis_place_equals(sb_redis_votes_master(&votes, &old_master, 0), &new_master));
+    assert_true(sb_wire_place_equals(sb_redis_votes_master(&votes, &old_master, 0), &new_master));
 }
 
 static void the_number_that_sentinels_tell_counts_where_it_is_larger(void **state)
@@ -177,11 +177,10 @@ static void with_any_one_is_enough_and_most_of_those_that_answer_are_followed(vo
 {
     name_sentinels(3, true);
     answer(0, "", &old_master, 0, 100);
-    assert_true(sb_redis_place_equals(sb_redis_votes_master(&votes, NULL, 0), &old_master));
+    assert_true(sb_wire_place_equals(sb_redis_votes_master(&votes, NULL, 0), &old_master));
     answer(1, "", &new_master, 0, 200);
-    assert_true(sb_redis_place_equals(sb_redis_votes_master(&votes, &old_master, 0), &old_master));
-    assert_true(
-        sb_redis_place_equals(sb_redis_votes_master(&votes, &old_master, 150), &new_master));
+    assert_true(sb_wire_place_equals(sb_redis_votes_master(&votes, &old_master, 0), &old_master));
+    assert_true(sb_wire_place_equals(sb_redis_votes_master(&votes, &old_master, 150), &new_master));
     assert_null(sb_redis_votes_master(&votes, &old_master, 300));
 }
 

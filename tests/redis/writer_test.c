@@ -4,7 +4,7 @@
  *
  * On one end of a pair of sockets; the test reads the other end.
  */
-#include "backend/redis/wire/stream.h"
+#include "backend/wire/stream.h"
 #include "test.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 static uv_loop_t loop;
 static uv_pipe_t near_end;
 static int far_end;
-static struct sb_redis_writer writer;
+static struct sb_wire_writer writer;
 static int failure;      /* what the writer was told of */
 static int refusal;      /* why the system refuses to send; 0: it does not */
 static uint32_t written; /* words */
@@ -54,7 +54,7 @@ static int begin(void **state)
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(uv_pipe_init(&loop, &near_end, 0), 0);
     assert_int_equal(uv_pipe_open(&near_end, ends[0]), 0);
-    writer = (struct sb_redis_writer){.loop = &loop, .failed = on_failed};
+    writer = (struct sb_wire_writer){.loop = &loop, .failed = on_failed};
     return 0;
 }
 
@@ -65,7 +65,7 @@ static void on_closed(void *user)
 
 static int end(void **state)
 {
-    sb_redis_writer_close(&writer, on_closed);
+    sb_wire_writer_close(&writer, on_closed);
     uv_close((uv_handle_t *)&near_end, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     close(far_end);
@@ -75,13 +75,13 @@ static int end(void **state)
 /* Words that count on. */
 static int write_piece(void)
 {
-    struct sb_redis_buffer piece = {0};
+    struct sb_wire_buffer piece = {0};
     int code;
 
     for (size_t i = 0; i < PIECE / sizeof written; i++, written++)
-        assert_true(sb_redis_buffer_add(&piece, &written, sizeof written));
-    code = sb_redis_writer_write(&writer, (uv_handle_t *)&near_end, &piece);
-    sb_redis_buffer_free(&piece);
+        assert_true(sb_wire_buffer_add(&piece, &written, sizeof written));
+    code = sb_wire_writer_write(&writer, (uv_handle_t *)&near_end, &piece);
+    sb_wire_buffer_free(&piece);
     return code;
 }
 

@@ -57,12 +57,12 @@ const struct sb_url_option sb_redis_option_table[] = {
                   WITH_SENTINELS),
     SB_URL_OPTION(TEXT, "sentinel-password", NULL, AT(sentinel_credentials.password), 0, 0, 0,
                   WITH_SENTINELS),
-    SB_URL_OPTION(SWITCH, "tls-verify", "yes no", AT(tls_verify), true, 0, 0, WITH_TLS),
-    SB_URL_OPTION(PATH, "tls-ca", NULL, AT(tls_ca), 0, 0, 0, WITH_TLS),
-    SB_URL_OPTION(PATH, "tls-cert", NULL, AT(tls_cert), 0, 0, 0, WITH_TLS),
-    SB_URL_OPTION(PATH, "tls-key", NULL, AT(tls_key), 0, 0, 0, WITH_TLS),
-    SB_URL_OPTION(TEXT, "tls-key-password", NULL, AT(tls_key_password), 0, 0, 0, WITH_TLS),
-    SB_URL_OPTION(TEXT, "tls-server-name", NULL, AT(tls_server_name), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(SWITCH, "tls-verify", "yes no", AT(trust.verify), true, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-ca", NULL, AT(trust.ca), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-cert", NULL, AT(trust.cert), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(PATH, "tls-key", NULL, AT(trust.key), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(TEXT, "tls-key-password", NULL, AT(trust.key_password), 0, 0, 0, WITH_TLS),
+    SB_URL_OPTION(TEXT, "tls-server-name", NULL, AT(trust.server_name), 0, 0, 0, WITH_TLS),
     SB_URL_OPTIONS_END,
 };
 
@@ -85,38 +85,19 @@ bool sb_redis_serves(const char *scheme)
     return find_scheme(scheme) != NULL;
 }
 
-bool sb_redis_place_equals(const struct sb_redis_place *a, const struct sb_redis_place *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
-
-const char *sb_redis_place_text(const struct sb_redis_place *place, char *buffer)
-{
-    struct sb_text text;
-
-    sb_text_init(&text, buffer, SB_REDIS_PLACE_TEXT_MAX);
-    if (place->port == 0)
-        sb_text_add(&text, "%s", place->host);
-    else if (strchr(place->host, ':') != NULL)
-        sb_text_add(&text, "[%s]:%d", place->host, place->port);
-    else
-        sb_text_add(&text, "%s:%d", place->host, place->port);
-    return buffer;
-}
-
 /* ---- Where ----------------------------------------------------------------------------------- */
 
 static int add_place(struct sb_redis_options *o, const char *host, int port,
                      struct simba_error *error)
 {
-    struct sb_redis_place *place = &o->places[o->place_count];
+    struct sb_wire_place *place = &o->places[o->place_count];
 
     if (o->place_count == SB_REDIS_PLACES_MAX)
         return sb_error_set(error, SIMBA_EINVAL, "the URL has more than %d hosts",
                             SB_REDIS_PLACES_MAX);
     if (!sb_text_copy(place->host, sizeof place->host, host))
         return sb_error_set(error, SIMBA_EINVAL, "host %zu of the URL is longer than %d bytes",
-                            o->place_count + 1, SB_REDIS_HOST_MAX - 1);
+                            o->place_count + 1, SB_WIRE_HOST_MAX - 1);
     place->port = port;
     o->place_count++;
     return SIMBA_OK;
@@ -252,7 +233,7 @@ static int check_together(const struct sb_redis_options *o, struct simba_error *
         return sb_error_set(
             error, SIMBA_EINVAL,
             "wait-timeout must be less than the transition, in which a renewal must end");
-    if ((o->tls_cert == NULL) != (o->tls_key == NULL))
+    if ((o->trust.cert == NULL) != (o->trust.key == NULL))
         return sb_error_set(error, SIMBA_EINVAL, "tls-cert and tls-key must be given together");
     return SIMBA_OK;
 }

@@ -12,21 +12,15 @@
 #ifndef SB_REDIS_OPTIONS_H
 #define SB_REDIS_OPTIONS_H
 
+#include "backend/wire/stream.h"
 #include "base/secret.h"
 #include "base/url_options.h"
 
 #include <simba/backend.h>
 
-#define SB_REDIS_HOST_MAX 256 /* with the NUL */
 #define SB_REDIS_PLACES_MAX 16
 
 enum sb_redis_mode { SB_REDIS_SINGLE, SB_REDIS_SENTINEL, SB_REDIS_CLUSTER };
-
-/* Where a server listens. With port 0 the host is the path of a unix socket. */
-struct sb_redis_place {
-    char host[SB_REDIS_HOST_MAX];
-    int port;
-};
 
 struct sb_redis_credentials {
     char *user; /* NULL: none */
@@ -36,11 +30,11 @@ struct sb_redis_credentials {
 struct sb_redis_options {
     enum sb_redis_mode mode;
     /* The server; sentinels; or nodes to begin with. */
-    struct sb_redis_place places[SB_REDIS_PLACES_MAX];
+    struct sb_wire_place places[SB_REDIS_PLACES_MAX];
     size_t place_count;
     char *master_name; /* sentinel mode */
     int sentinel_any;  /* sentinel-quorum: 0 majority, 1 any */
-    char *allow_hosts; /* that sentinels and cluster nodes may send us to: see wire/stream.h */
+    char *allow_hosts; /* that sentinels and cluster nodes may send us to: see wire/endpoint.h */
     struct sb_redis_credentials credentials;
     struct sb_redis_credentials sentinel_credentials;
     int64_t database;
@@ -52,13 +46,8 @@ struct sb_redis_options {
     int64_t wait_replicas;      /* that must have a lease before it counts; 0: none */
     int64_t wait_timeout_ms;
     bool tls;
-    bool tls_verify;
-    char *tls_ca;
-    char *tls_cert;
-    char *tls_key;
-    struct sb_secret tls_key_password;
-    char *tls_server_name;
-    int64_t transition_ms; /* of the client, for records whose own is not known */
+    struct sb_wire_tls_options trust; /* with TLS */
+    int64_t transition_ms;            /* of the client, for records whose own is not known */
     int64_t lease_ms;
 };
 
@@ -71,11 +60,5 @@ bool sb_redis_serves(const char *scheme);
 int sb_redis_options_read(struct sb_redis_options *options,
                           const struct simba_backend_config *config, struct simba_error *error);
 void sb_redis_options_free(struct sb_redis_options *options);
-
-bool sb_redis_place_equals(const struct sb_redis_place *a, const struct sb_redis_place *b);
-
-/* Writes "host:port" or the path, for sentences. Returns `buffer`. */
-#define SB_REDIS_PLACE_TEXT_MAX (SB_REDIS_HOST_MAX + 16)
-const char *sb_redis_place_text(const struct sb_redis_place *place, char *buffer);
 
 #endif

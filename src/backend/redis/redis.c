@@ -21,9 +21,9 @@ struct question {
     simba_backend *store;
 };
 
-static void judge(simba_backend *store, const struct sb_redis_place *place, const char *info)
+static void judge(simba_backend *store, const struct sb_wire_place *place, const char *info)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
     char policy[SB_REDIS_FIELD_MAX];
 
     if (!sb_redis_info_evicts(info, policy))
@@ -32,7 +32,7 @@ static void judge(simba_backend *store, const struct sb_redis_place *place, cons
                      "redis: the server at %.80s evicts keys when its memory is short "
                      "(maxmemory-policy %s), leases among them: a mutex can get two owners. Use "
                      "noeviction",
-                     sb_redis_place_text(place, where), policy);
+                     sb_wire_place_text(place, where), policy);
 }
 
 static void on_answered(struct sb_redis_command *command, const struct sb_redis_answer *answer)
@@ -66,7 +66,7 @@ static void free_store(simba_backend *store)
 {
     sb_redis_nodes_free(&store->nodes);
     sb_redis_listeners_free(&store->listeners);
-    sb_redis_tls_free(store->tls);
+    sb_wire_tls_free(store->tls);
     sb_redis_options_free(&store->options);
     sb_free(store);
 }
@@ -105,7 +105,7 @@ static int open_store(simba_backend *store, const struct simba_backend_config *c
     if (code != SIMBA_OK)
         return sb_error_plain(error, code);
     if (store->options.tls)
-        code = sb_redis_tls_create(&store->options, &store->tls, error);
+        code = sb_wire_tls_create(&store->options.trust, &store->tls, error);
     if (code != SIMBA_OK)
         return code;
     store->nodes = (struct sb_redis_nodes){

@@ -21,7 +21,7 @@ struct inspection {
     struct sb_redis_node *node; /* that is asked */
     struct simba_request turn;  /* on that node */
     int64_t deadline_ms;
-    char place[SB_REDIS_PLACE_TEXT_MAX];
+    char place[SB_WIRE_PLACE_TEXT_MAX];
     struct sb_findings findings;
 };
 
@@ -190,7 +190,7 @@ static void on_info(struct sb_redis_command *command, const struct sb_redis_answ
         finish(i, answer->error);
         return;
     }
-    sb_redis_place_text(answer->place, i->place);
+    sb_wire_place_text(answer->place, i->place);
     if (reply->type != REDIS_REPLY_STRING) {
         sb_findings_add(&i->findings, SIMBA_SEVERITY_WARNING, "server",
                         "give the user of simba the right +info",
@@ -250,9 +250,9 @@ void sb_redis_inspect_start(simba_backend *store, struct simba_request *request)
     i->node = store->nodes.first;
     i->deadline_ms = sb_later(simba_now_ms(), request->timeout_ms);
     sb_findings_add_tls(&i->findings,
-                        !o->tls         ? SB_TLS_NONE
-                        : o->tls_verify ? SB_TLS_VERIFIED
-                                        : SB_TLS_UNVERIFIED,
+                        !o->tls           ? SB_TLS_NONE
+                        : o->trust.verify ? SB_TLS_VERIFIED
+                                          : SB_TLS_UNVERIFIED,
                         o->places[0].host, "write rediss:// without tls-verify=no");
     ask_node(i);
 }

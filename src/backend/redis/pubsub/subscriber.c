@@ -33,7 +33,7 @@ struct sb_redis_subscriber {
     uint64_t bulk; /* the last ticket of those given when the connection came up */
     bool dirty;
     void (*closed)(void *user);
-    int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
+    int (*where)(void *user, struct sb_wire_place *ret_place, struct simba_error *error);
     void *user;
 
     struct sb_redis_argument chunk[CHUNK + 1]; /* the word and the channels */
@@ -232,7 +232,7 @@ static void on_flusher_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
+static int where(void *user, struct sb_wire_place *ret_place, struct simba_error *error)
 {
     struct sb_redis_subscriber *s = user;
 

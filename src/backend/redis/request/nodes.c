@@ -10,7 +10,7 @@
 #include "backend/redis/topology/cluster.h"
 #include "backend/redis/topology/sentinels.h"
 #include "backend/redis/wire/reconnecting.h"
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -76,7 +76,7 @@ void sb_redis_nodes_free(struct sb_redis_nodes *nodes)
 /* ---- Where a node is ------------------------------------------------------------------------- */
 
 /* The client does not even connect to a server that the sentinels do not confirm. */
-static int where_is_master(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
+static int where_is_master(void *user, struct sb_wire_place *ret_place, struct simba_error *error)
 {
     const struct sb_redis_nodes *nodes = ((const struct sb_redis_node *)user)->nodes;
 
@@ -88,7 +88,7 @@ static int where_is_master(void *user, struct sb_redis_place *ret_place, struct 
     return sb_redis_sentinels_check(nodes->sentinels, nodes->options->lease_ms, error);
 }
 
-static int where_is_node(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
+static int where_is_node(void *user, struct sb_wire_place *ret_place, struct simba_error *error)
 {
     (void)error;
     *ret_place = ((const struct sb_redis_node *)user)->place;
@@ -106,13 +106,13 @@ static void on_master_moved(void *user)
 {
     const struct sb_redis_nodes *nodes = user;
     struct sb_redis_node *node = nodes->first;
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
     if (node == NULL)
         return;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the sentinels name another master: the server at %s",
-                 sb_redis_place_text(sb_redis_sentinels_master(nodes->sentinels), where));
+                 sb_wire_place_text(sb_redis_sentinels_master(nodes->sentinels), where));
     sb_redis_node_drop(node, &error);
     sb_redis_reconnecting_retry(node->commands);
     sb_redis_subscriber_retry(node->subscriber);
@@ -170,7 +170,7 @@ static struct sb_redis_reconnecting_config connection_config(struct sb_redis_nod
 /* Adds a node of a cluster, or (`place` NULL) the server that the URL leads to. NULL when memory is
  * short. A part that was never started closes at once, and with the last one the node. */
 static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
-                                      const struct sb_redis_place *place)
+                                      const struct sb_wire_place *place)
 {
     struct sb_redis_node *node = sb_alloc_zero(sizeof *node);
     struct sb_redis_reconnecting_config config;
@@ -210,13 +210,13 @@ static struct sb_redis_node *add_node(struct sb_redis_nodes *nodes,
 
 /* A node is connected to when it is first used. Redirections may name as many as they like until
  * the map is asked for again, so there is a limit. */
-static bool find_node(void *user, const struct sb_redis_place *place,
+static bool find_node(void *user, const struct sb_wire_place *place,
                       struct sb_redis_node **ret_node)
 {
     struct sb_redis_nodes *nodes = user;
     struct sb_redis_node *node = nodes->first;
 
-    while (node != NULL && !sb_redis_place_equals(&node->place, place))
+    while (node != NULL && !sb_wire_place_equals(&node->place, place))
         node = node->next;
     if (node == NULL && nodes->count < NODES_MAX)
         node = add_node(nodes, place);
@@ -330,8 +330,8 @@ static int open_server(struct sb_redis_nodes *nodes, struct simba_error *error)
         .master_only = o->mode == SB_REDIS_SENTINEL,
     };
     const struct sb_redis_argument word = {"PING", 4};
-    const struct sb_redis_place *place = &o->places[0];
-    struct sb_redis_endpoint endpoint;
+    const struct sb_wire_place *place = &o->places[0];
+    struct sb_wire_endpoint endpoint;
     struct sb_redis_node *node;
     int code = SIMBA_OK;
 

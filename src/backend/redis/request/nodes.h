@@ -110,7 +110,7 @@ struct sb_redis_nodes;
 struct sb_redis_node {
     struct sb_redis_node *next;
     struct sb_redis_nodes *nodes;
-    struct sb_redis_place place; /* of a cluster's node */
+    struct sb_wire_place place; /* of a cluster's node */
     struct sb_redis_reconnecting *commands;
     struct sb_redis_subscriber *subscriber;
     struct sb_redis_backlog *backlog;       /* the calls that wait to be sent */
@@ -133,7 +133,7 @@ struct sb_redis_nodes_events {
 struct sb_redis_nodes {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
-    const struct sb_redis_tls *tls;
+    const struct sb_wire_tls *tls;
     struct sb_redis_listeners *listeners;
     const struct sb_redis_nodes_events *events;
     void *user;

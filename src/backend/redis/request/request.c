@@ -102,7 +102,7 @@ static void note_attempt(struct sb_redis_call *call, const struct sb_redis_recor
 
 /* A lease on a server counts from when the sentinels confirmed that it is the master, where that is
  * earlier. False: they do not. */
-static bool is_confirmed(const struct sb_redis_call *call, const struct sb_redis_place *place,
+static bool is_confirmed(const struct sb_redis_call *call, const struct sb_wire_place *place,
                          struct sb_redis_record *record)
 {
     const struct sb_redis_sentinels *sentinels = call->store->nodes.sentinels;
@@ -113,7 +113,7 @@ static bool is_confirmed(const struct sb_redis_call *call, const struct sb_redis
     return record->as_of_ms != 0;
 }
 
-static void take_record(struct sb_redis_call *call, const struct sb_redis_place *place,
+static void take_record(struct sb_redis_call *call, const struct sb_wire_place *place,
                         const redisReply *reply)
 {
     simba_backend *store = call->store;
@@ -150,8 +150,7 @@ static void take_record(struct sb_redis_call *call, const struct sb_redis_place 
 
 /* ---- Error replies --------------------------------------------------------------------------- */
 
-static void redirect(struct sb_redis_call *call, const struct sb_redis_place *from,
-                     const char *text)
+static void redirect(struct sb_redis_call *call, const struct sb_wire_place *from, const char *text)
 {
     struct simba_error error;
     struct sb_redis_node *node =
@@ -182,12 +181,12 @@ static void look_elsewhere(struct sb_redis_node *node, const char *text,
 }
 
 /* The server does not say which of the keys it is. */
-static void name_keys(const struct sb_redis_place *place, const char *mutex,
+static void name_keys(const struct sb_wire_place *place, const char *mutex,
                       struct simba_error *error)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
-    sb_redis_place_text(place, where);
+    sb_wire_place_text(place, where);
     sb_error_set(error, SIMBA_ESTORE,
                  "the server at %.80s holds other data under one of the keys of the mutex '%s': "
                  "simba:{%s}, simba:{%s}:contender, simba:{%s}:fence, simba:{%s}:reserved, "
@@ -197,7 +196,7 @@ static void name_keys(const struct sb_redis_place *place, const char *mutex,
 
 /* With sentinels or a cluster the client can find the master. If the URL names one server, that
  * server is there but cannot be used. */
-static void take_failure(struct sb_redis_call *call, const struct sb_redis_place *place,
+static void take_failure(struct sb_redis_call *call, const struct sb_wire_place *place,
                          const char *text)
 {
     struct sb_redis_node *node = call->node;

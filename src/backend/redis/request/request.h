@@ -42,7 +42,7 @@
 struct simba_backend {
     const struct simba_backend_host *host;
     struct sb_redis_options options;
-    struct sb_redis_tls *tls;
+    struct sb_wire_tls *tls;
     struct sb_redis_listeners listeners;
     struct sb_redis_nodes nodes;
     uint64_t largest_token; /* of any reply */

@@ -9,7 +9,7 @@
 #include "backend/redis/topology/cluster.h"
 
 #include "backend/redis/wire/reconnecting.h"
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -61,19 +61,19 @@ static bool is_in_one_slot(const char *mutex)
 struct slot_range {
     unsigned first;
     unsigned last;
-    struct sb_redis_place master;
+    struct sb_wire_place master;
 };
 
 /* Empty when it is all zeros. */
 struct slot_map {
     struct slot_range *ranges;
     size_t count;
-    struct sb_redis_place source; /* the node that gave it */
+    struct sb_wire_place source; /* the node that gave it */
 };
 
 struct reading {
     struct slot_map map;
-    const struct sb_redis_place *asked;
+    const struct sb_wire_place *asked;
 };
 
 static void free_map(struct slot_map *map)
@@ -84,7 +84,7 @@ static void free_map(struct slot_map *map)
 
 /* A node that does not know its own address is at the address where it was asked. */
 static bool read_master(struct reading *reading, const redisReply *node,
-                        struct sb_redis_place *place)
+                        struct sb_wire_place *place)
 {
     const redisReply *host;
 
@@ -120,13 +120,13 @@ static bool read_range(struct reading *reading, const redisReply *row, struct sl
  * limit. */
 static size_t count_masters(const struct slot_map *map)
 {
-    const struct sb_redis_place *masters[SB_REDIS_MASTERS_MAX + 1];
+    const struct sb_wire_place *masters[SB_REDIS_MASTERS_MAX + 1];
     size_t count = 0;
 
     for (size_t i = 0; i < map->count && count <= SB_REDIS_MASTERS_MAX; i++) {
         size_t known = 0;
 
-        while (known < count && !sb_redis_place_equals(masters[known], &map->ranges[i].master))
+        while (known < count && !sb_wire_place_equals(masters[known], &map->ranges[i].master))
             known++;
         if (known == count)
             masters[count++] = &map->ranges[i].master;
@@ -165,8 +165,8 @@ static int read_map(void *user, const redisReply *reply, struct simba_error *err
     return check_map(map, error);
 }
 
-static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
-               const struct sb_redis_place *place, int64_t connect_timeout_ms,
+static int ask(const struct sb_redis_options *o, const struct sb_wire_tls *tls,
+               const struct sb_wire_place *place, int64_t connect_timeout_ms,
                struct reading *reading, struct simba_error *error)
 {
     const struct sb_redis_ask_config config = {.options = o,
@@ -174,7 +174,7 @@ static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
                                                .credentials = &o->credentials,
                                                .connect_timeout_ms = connect_timeout_ms};
     const struct sb_redis_argument arguments[2] = {{"CLUSTER", 7}, {"SLOTS", 5}};
-    struct sb_redis_endpoint endpoint;
+    struct sb_wire_endpoint endpoint;
     int code = sb_redis_endpoint_find(o, &o->credentials, place, &endpoint, error);
 
     if (code != SIMBA_OK)
@@ -186,8 +186,8 @@ static int ask(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
 /* Blocks: asks the places in turn until one gives a map. They share one connect-timeout. The
  * remaining time is divided among the remaining places: one that refuses at once leaves its share
  * to the others. */
-static int find_map(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
-                    const struct sb_redis_place *places, size_t count, struct slot_map *ret_map,
+static int find_map(const struct sb_redis_options *o, const struct sb_wire_tls *tls,
+                    const struct sb_wire_place *places, size_t count, struct slot_map *ret_map,
                     struct simba_error *error)
 {
     struct reading reading = {.asked = NULL};
@@ -213,16 +213,16 @@ struct sb_redis_cluster {
     bool has_timer; /* the timer is open */
     bool is_due;    /* the timer runs */
     bool closing;
-    bool is_lost;                 /* no node gave a map, and that has been logged */
-    bool doubts;                  /* the node that gave the map is asked last */
-    struct sb_redis_place source; /* that node */
-    unsigned fruitless;           /* refreshes in a row that failed or brought nothing new */
-    int64_t finished_ms;          /* when the last one ended */
+    bool is_lost;                /* no node gave a map, and that has been logged */
+    bool doubts;                 /* the node that gave the map is asked last */
+    struct sb_wire_place source; /* that node */
+    unsigned fruitless;          /* refreshes in a row that failed or brought nothing new */
+    int64_t finished_ms;         /* when the last one ended */
     uint64_t random;
 
-    struct sb_redis_blocking query; /* asks for the map */
+    struct sb_wire_blocking query; /* asks for the map */
     bool is_asking;
-    struct sb_redis_place seeds[SEEDS_MAX]; /* the query's while it runs, like the next four */
+    struct sb_wire_place seeds[SEEDS_MAX]; /* the query's while it runs, like the next four */
     size_t seed_count;
     struct slot_map map;
     int code;
@@ -268,11 +268,11 @@ static bool apply(struct sb_redis_cluster *c, const struct slot_map *map)
 
 /* ---- Refreshing ------------------------------------------------------------------------------ */
 
-void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_redis_place *place)
+void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_wire_place *place)
 {
     SB_CHECK(!c->is_asking, "the seeds of a query do not change while it runs");
     for (size_t i = 0; i < c->seed_count; i++)
-        if (sb_redis_place_equals(&c->seeds[i], place))
+        if (sb_wire_place_equals(&c->seeds[i], place))
             return;
     if (c->seed_count < SEEDS_MAX)
         c->seeds[c->seed_count++] = *place;
@@ -282,10 +282,10 @@ void sb_redis_cluster_add_seed(struct sb_redis_cluster *c, const struct sb_redis
  * it. */
 static void order_seeds(struct sb_redis_cluster *c)
 {
-    struct sb_redis_place seeds[SEEDS_MAX];
+    struct sb_wire_place seeds[SEEDS_MAX];
     size_t first = 0;
 
-    while (first < c->seed_count && !sb_redis_place_equals(&c->seeds[first], &c->source))
+    while (first < c->seed_count && !sb_wire_place_equals(&c->seeds[first], &c->source))
         first++;
     if (first < c->seed_count && c->doubts)
         first++;
@@ -366,7 +366,7 @@ static void on_timer(uv_timer_t *timer)
     SB_CHECK(!c->is_asking && !c->closing, "one query for the map at a time");
     c->is_due = false;
     collect_seeds(c);
-    c->is_asking = sb_redis_blocking_start(&c->query) == 0;
+    c->is_asking = sb_wire_blocking_start(&c->query) == 0;
     if (!c->is_asking) {
         c->fruitless++;
         sb_redis_cluster_refresh(c);
@@ -396,9 +396,9 @@ void sb_redis_cluster_refresh(struct sb_redis_cluster *c)
     uv_timer_start(&c->timer, on_timer, (uint64_t)delay_ms(c), 0);
 }
 
-void sb_redis_cluster_doubt(struct sb_redis_cluster *c, const struct sb_redis_place *place)
+void sb_redis_cluster_doubt(struct sb_redis_cluster *c, const struct sb_wire_place *place)
 {
-    if (sb_redis_place_equals(place, &c->source))
+    if (sb_wire_place_equals(place, &c->source))
         c->doubts = true;
     sb_redis_cluster_refresh(c);
 }
@@ -429,8 +429,8 @@ struct sb_redis_node *sb_redis_cluster_route(struct sb_redis_cluster *c, const c
 }
 
 /* "MOVED 3999 127.0.0.1:6381". Without a host it is the one that says so. */
-static bool read_redirection(const char *text, const struct sb_redis_place *from,
-                             unsigned *ret_slot, struct sb_redis_place *ret_place)
+static bool read_redirection(const char *text, const struct sb_wire_place *from, unsigned *ret_slot,
+                             struct sb_wire_place *ret_place)
 {
     const char *slot = strchr(text, ' ');
     const char *host = slot != NULL ? strchr(slot + 1, ' ') : NULL;
@@ -452,10 +452,10 @@ static bool read_redirection(const char *text, const struct sb_redis_place *from
 }
 
 struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *c, const char *text,
-                                                const struct sb_redis_place *from, bool *ret_asking,
+                                                const struct sb_wire_place *from, bool *ret_asking,
                                                 struct simba_error *error)
 {
-    struct sb_redis_place place;
+    struct sb_wire_place place;
     struct sb_redis_node *node;
     unsigned slot;
 

@@ -11,7 +11,7 @@
 #define SB_REDIS_CLUSTER_H
 
 #include "backend/redis/wire/reconnecting.h"
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ struct sb_redis_node;
 struct sb_redis_cluster_events {
     /* Finds the node at a place, and adds it where it is new; false when memory is short or there
      * are too many. */
-    bool (*find_node)(void *user, const struct sb_redis_place *place,
+    bool (*find_node)(void *user, const struct sb_wire_place *place,
                       struct sb_redis_node **ret_node);
     /* A slot goes from one node to another; either may be NULL. */
     void (*slot_moved)(void *user, struct sb_redis_node *from, struct sb_redis_node *to);
@@ -45,7 +45,7 @@ struct sb_redis_cluster_events {
 struct sb_redis_cluster_config {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
-    const struct sb_redis_tls *tls;
+    const struct sb_wire_tls *tls;
     const struct sb_redis_cluster_events *events;
     void *user;
 };
@@ -66,19 +66,18 @@ struct sb_redis_node *sb_redis_cluster_route(struct sb_redis_cluster *cluster, c
 /* The node that "MOVED slot host:port" or "ASK slot host:port" names, which `from` has sent;
  * *ret_asking for the latter. NULL when it names none. */
 struct sb_redis_node *sb_redis_cluster_redirect(struct sb_redis_cluster *cluster, const char *text,
-                                                const struct sb_redis_place *from, bool *ret_asking,
+                                                const struct sb_wire_place *from, bool *ret_asking,
                                                 struct simba_error *error);
 
 /* A node that can be asked for the next map. Within `add_seeds` only. */
-void sb_redis_cluster_add_seed(struct sb_redis_cluster *cluster,
-                               const struct sb_redis_place *place);
+void sb_redis_cluster_add_seed(struct sb_redis_cluster *cluster, const struct sb_wire_place *place);
 
 /* Asks for the map again, soon. */
 void sb_redis_cluster_refresh(struct sb_redis_cluster *cluster);
 
 /* The same when a node says that the cluster is down: where the map is from that node, another one
  * is asked. */
-void sb_redis_cluster_doubt(struct sb_redis_cluster *cluster, const struct sb_redis_place *place);
+void sb_redis_cluster_doubt(struct sb_redis_cluster *cluster, const struct sb_wire_place *place);
 
 /* Destroys it. */
 void sb_redis_cluster_close(struct sb_redis_cluster *cluster);

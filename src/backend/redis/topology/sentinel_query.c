@@ -6,7 +6,7 @@
 
 #include "backend/redis/wire/resp.h"
 #include "backend/redis/wire/reconnecting.h"
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/thread.h"
@@ -27,7 +27,7 @@ static bool is_text(const redisReply *reply)
     return reply->type == REDIS_REPLY_STRING;
 }
 
-static bool read_place(struct sb_redis_place *place, const char *host, const char *port)
+static bool read_place(struct sb_wire_place *place, const char *host, const char *port)
 {
     long number = strtol(port, NULL, 10);
 
@@ -39,12 +39,12 @@ static bool read_place(struct sb_redis_place *place, const char *host, const cha
 }
 
 /* The reply is the address and the port, both as strings, or nothing. */
-static int take_master(struct sb_redis_sentinel_query *q, const struct sb_redis_place *from,
+static int take_master(struct sb_redis_sentinel_query *q, const struct sb_wire_place *from,
                        const redisReply *reply)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
-    sb_redis_place_text(from, where);
+    sb_wire_place_text(from, where);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || !is_text(reply->element[0]) ||
         !is_text(reply->element[1]))
         return sb_error_set(&q->error, SIMBA_EUNAVAILABLE,
@@ -56,16 +56,16 @@ static int take_master(struct sb_redis_sentinel_query *q, const struct sb_redis_
     return SIMBA_OK;
 }
 
-static int take_id(struct sb_redis_sentinel_query *q, const struct sb_redis_place *from,
+static int take_id(struct sb_redis_sentinel_query *q, const struct sb_wire_place *from,
                    const redisReply *reply)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
     if (is_text(reply) && reply->len > 0 &&
         sb_text_copy(q->answer.id, sizeof q->answer.id, reply->str))
         return SIMBA_OK;
     return sb_error_set(&q->error, SIMBA_ESTORE, "the sentinel at %.80s gave an invalid id",
-                        sb_redis_place_text(from, where));
+                        sb_wire_place_text(from, where));
 }
 
 /* The value of a field in a flat list of names and values; "" where there is none. */
@@ -81,15 +81,15 @@ static const char *field(const redisReply *fields, const char *name)
 }
 
 /* One that cannot be asked counts all the same. */
-static int take_peers(struct sb_redis_sentinel_query *q, const struct sb_redis_place *from,
+static int take_peers(struct sb_redis_sentinel_query *q, const struct sb_wire_place *from,
                       const redisReply *reply)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
     if (reply->type != REDIS_REPLY_ARRAY)
         return sb_error_set(&q->error, SIMBA_ESTORE,
                             "the sentinel at %.80s gave an invalid list of sentinels",
-                            sb_redis_place_text(from, where));
+                            sb_wire_place_text(from, where));
     q->answer.known = reply->elements + 1;
     for (size_t i = 0; i < reply->elements && q->answer.peer_count < SB_REDIS_SENTINELS_MAX; i++) {
         struct sb_redis_sentinel_peer *peer = &q->answer.peers[q->answer.peer_count];
@@ -104,16 +104,16 @@ static int take_peers(struct sb_redis_sentinel_query *q, const struct sb_redis_p
 }
 
 /* Sentinels have ids to tell since 6.2. */
-static int fail(struct sb_redis_sentinel_query *q, enum step step,
-                const struct sb_redis_place *from, const char *text)
+static int fail(struct sb_redis_sentinel_query *q, enum step step, const struct sb_wire_place *from,
+                const char *text)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
     if (step == MY_ID && strncmp(text, "ERR Unknown s", 13) == 0)
         return sb_error_set(&q->error, SIMBA_ECONFIG,
                             "the sentinel at %.80s cannot tell its id; use sentinels of 6.2 or "
                             "later, or sentinel-quorum=any",
-                            sb_redis_place_text(from, where));
+                            sb_wire_place_text(from, where));
     return sb_redis_fail(from, text, &q->error);
 }
 
@@ -194,7 +194,7 @@ struct asked {
 
 struct search {
     const struct sb_redis_options *options;
-    const struct sb_redis_tls *tls;
+    const struct sb_wire_tls *tls;
     uv_loop_t loop;
     struct sb_redis_votes *votes;
     struct asked asked[SB_REDIS_SENTINELS_MAX];
@@ -242,7 +242,7 @@ static int ask(struct asked *a, struct simba_error *error)
         .connect_timeout_ms = o->connect_timeout_ms,
         .events = &sb_redis_ask_events,
     };
-    struct sb_redis_endpoint endpoint;
+    struct sb_wire_endpoint endpoint;
     int code = sb_redis_endpoint_find(o, &o->sentinel_credentials, &s->votes->votes[a->index].place,
                                       &endpoint, error);
 
@@ -327,7 +327,7 @@ static int tell_missing(const struct search *s, struct simba_error *error)
                         s->most.code != SIMBA_OK ? "; another one: " : "", s->most.text);
 }
 
-int sb_redis_sentinel_query_all(const struct sb_redis_options *o, const struct sb_redis_tls *tls,
+int sb_redis_sentinel_query_all(const struct sb_redis_options *o, const struct sb_wire_tls *tls,
                                 struct sb_redis_votes *ret_votes, struct simba_error *error)
 {
     struct search *s = sb_alloc_zero(sizeof *s);

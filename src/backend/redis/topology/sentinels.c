@@ -27,7 +27,7 @@
 struct sentinel {
     struct sb_redis_sentinels *all;
     size_t index; /* among the votes */
-    struct sb_redis_place place;
+    struct sb_wire_place place;
     struct sb_redis_reconnecting *commands;
     struct sb_redis_reconnecting *announcements;
     unsigned connections; /* of these two: not closed yet */
@@ -42,11 +42,11 @@ struct sentinel {
 struct sb_redis_sentinels {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
-    const struct sb_redis_tls *tls;
+    const struct sb_wire_tls *tls;
     const struct sb_redis_sentinels_events *events;
     void *user;
     struct sb_redis_votes votes;
-    struct sb_redis_place master;
+    struct sb_wire_place master;
     int64_t confirmed_ms; /* sb_redis_votes_confirmed_ms of it: every lease asks */
     struct sentinel *sentinels[SB_REDIS_SENTINELS_MAX];
     unsigned sentinel_count; /* with those that are being closed */
@@ -68,15 +68,15 @@ static int64_t period_ms(const struct sb_redis_sentinels *s)
     return sb_earlier(sb_max(period, PERIOD_MIN_MS), PERIOD_MAX_MS);
 }
 
-const struct sb_redis_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *s)
+const struct sb_wire_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *s)
 {
     return &s->master;
 }
 
 int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *s,
-                                 const struct sb_redis_place *place, int64_t made_ms)
+                                 const struct sb_wire_place *place, int64_t made_ms)
 {
-    if (!sb_redis_place_equals(place, &s->master))
+    if (!sb_wire_place_equals(place, &s->master))
         return 0;
     return s->votes.any ? made_ms : sb_earlier(made_ms, s->confirmed_ms);
 }
@@ -85,7 +85,7 @@ int sb_redis_sentinels_check(const struct sb_redis_sentinels *s, int64_t age_ms,
                              struct simba_error *error)
 {
     int64_t since_ms = simba_now_ms() - age_ms;
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
     const char *why = ""; /* one of them does not answer */
 
     if (s->votes.any || s->confirmed_ms >= since_ms)
@@ -97,7 +97,7 @@ int sb_redis_sentinels_check(const struct sb_redis_sentinels *s, int64_t age_ms,
                         "%zu of %zu sentinels confirm the master at %.60s, %zu must "
                         "(sentinel-quorum)%s%.120s",
                         sb_redis_votes_for(&s->votes, &s->master, since_ms),
-                        sb_redis_votes_count(&s->votes), sb_redis_place_text(&s->master, where),
+                        sb_redis_votes_count(&s->votes), sb_wire_place_text(&s->master, where),
                         sb_redis_votes_needed(&s->votes), why[0] != '\0' ? ": " : "", why);
 }
 
@@ -119,8 +119,8 @@ static void log_whether_lost(struct sb_redis_sentinels *s)
 static void look_for_master(struct sb_redis_sentinels *s)
 {
     int64_t since_ms = simba_now_ms() - 2 * ANSWER_PERIODS * period_ms(s);
-    const struct sb_redis_place *master = sb_redis_votes_master(&s->votes, &s->master, since_ms);
-    bool moves = master != NULL && !sb_redis_place_equals(master, &s->master);
+    const struct sb_wire_place *master = sb_redis_votes_master(&s->votes, &s->master, since_ms);
+    bool moves = master != NULL && !sb_wire_place_equals(master, &s->master);
 
     if (moves)
         s->master = *master;
@@ -198,13 +198,13 @@ static void on_announcements_ready(void *user)
 /* It goes on without them. */
 static void on_refused(struct sentinel *one, const char *text)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
     if (one->is_subscribed)
         one->all->host->log(one->all->host, SIMBA_LOG_WARN,
                             "redis: the sentinel at %.80s does not let this client subscribe to "
                             "%s, so a fail-over is noticed up to %lld ms later: %.100s",
-                            sb_redis_place_text(&one->place, where), CHANNEL,
+                            sb_wire_place_text(&one->place, where), CHANNEL,
                             (long long)period_ms(one->all), text);
     one->is_subscribed = false;
 }
@@ -234,7 +234,7 @@ static void finish_close(struct sb_redis_sentinels *s)
     closed(user);
 }
 
-static int where(void *user, struct sb_redis_place *ret_place, struct simba_error *error)
+static int where(void *user, struct sb_wire_place *ret_place, struct simba_error *error)
 {
     const struct sentinel *one = user;
 
@@ -351,7 +351,7 @@ static void on_timer(uv_timer_t *timer)
 
 struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
                                                      const struct sb_redis_options *options,
-                                                     const struct sb_redis_tls *tls,
+                                                     const struct sb_wire_tls *tls,
                                                      const struct sb_redis_votes *votes,
                                                      const struct sb_redis_sentinels_events *events,
                                                      void *user)

@@ -24,7 +24,7 @@
 
 #include "backend/redis/options.h"
 #include "backend/redis/wire/connection.h"
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 
 /* ---- Votes ----------------------------------------------------------------------------------- */
 
@@ -34,13 +34,13 @@
 /* Another sentinel of the same master. */
 struct sb_redis_sentinel_peer {
     char id[SB_REDIS_SENTINEL_ID_MAX];
-    struct sb_redis_place place;
+    struct sb_wire_place place;
 };
 
 /* What one sentinel answers. With sentinel-quorum=any only the master is asked for. */
 struct sb_redis_sentinel_answer {
     char id[SB_REDIS_SENTINEL_ID_MAX]; /* its own */
-    struct sb_redis_place master;
+    struct sb_wire_place master;
     size_t known; /* sentinels of that master, with itself */
     struct sb_redis_sentinel_peer peers[SB_REDIS_SENTINELS_MAX];
     size_t peer_count;
@@ -48,9 +48,9 @@ struct sb_redis_sentinel_answer {
 
 struct sb_redis_vote {
     bool used; /* there is a sentinel at this index */
-    struct sb_redis_place place;
+    struct sb_wire_place place;
     char id[SB_REDIS_SENTINEL_ID_MAX]; /* "": not known */
-    struct sb_redis_place master;
+    struct sb_wire_place master;
     int64_t asked_ms; /* when it was asked for that; 0: it has not answered yet */
     size_t known;
 };
@@ -87,19 +87,19 @@ size_t sb_redis_votes_count(const struct sb_redis_votes *votes);
 size_t sb_redis_votes_needed(const struct sb_redis_votes *votes);
 
 /* How many name it, in answers to what they were asked since `since_ms`. */
-size_t sb_redis_votes_for(const struct sb_redis_votes *votes, const struct sb_redis_place *master,
+size_t sb_redis_votes_for(const struct sb_redis_votes *votes, const struct sb_wire_place *master,
                           int64_t since_ms);
 
 /* The instant that the confirmation of a master counts from: each sentinel of a majority was asked
  * then or later, and has named it. 0: there is none. */
 int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *votes,
-                                    const struct sb_redis_place *master);
+                                    const struct sb_wire_place *master);
 
 /* The master that a majority names; with `any`, that most of those name that were asked since
  * `since_ms`, and `current` rather than another. NULL: none. */
-const struct sb_redis_place *sb_redis_votes_master(const struct sb_redis_votes *votes,
-                                                   const struct sb_redis_place *current,
-                                                   int64_t since_ms);
+const struct sb_wire_place *sb_redis_votes_master(const struct sb_redis_votes *votes,
+                                                  const struct sb_wire_place *current,
+                                                  int64_t since_ms);
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
@@ -142,7 +142,7 @@ int sb_redis_sentinel_query_start(struct sb_redis_sentinel_query *query,
 /* Asks all sentinels of the URL at once, and those that they tell of where these are needed, until
  * enough of them name the same master. Fills in what they said. */
 int sb_redis_sentinel_query_all(const struct sb_redis_options *options,
-                                const struct sb_redis_tls *tls, struct sb_redis_votes *ret_votes,
+                                const struct sb_wire_tls *tls, struct sb_redis_votes *ret_votes,
                                 struct simba_error *error);
 
 /* ---- The watch ------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ struct sb_redis_sentinels_events {
  * short. */
 struct sb_redis_sentinels *sb_redis_sentinels_create(const struct simba_backend_host *host,
                                                      const struct sb_redis_options *options,
-                                                     const struct sb_redis_tls *tls,
+                                                     const struct sb_wire_tls *tls,
                                                      const struct sb_redis_votes *votes,
                                                      const struct sb_redis_sentinels_events *events,
                                                      void *user);
@@ -172,7 +172,7 @@ void sb_redis_sentinels_free(struct sb_redis_sentinels *sentinels);
 void sb_redis_sentinels_start(struct sb_redis_sentinels *sentinels);
 
 /* The master to use. */
-const struct sb_redis_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *sentinels);
+const struct sb_wire_place *sb_redis_sentinels_master(const struct sb_redis_sentinels *sentinels);
 
 /* SIMBA_OK when the master has been confirmed within `age_ms`; otherwise *error says what is
  * missing. */
@@ -182,7 +182,7 @@ int sb_redis_sentinels_check(const struct sb_redis_sentinels *sentinels, int64_t
 /* The instant that a lease on this server may count from, which was asked for at `made_ms`: that,
  * or when the server was last confirmed, where that is earlier. 0: it is not the master. */
 int64_t sb_redis_sentinels_as_of(const struct sb_redis_sentinels *sentinels,
-                                 const struct sb_redis_place *place, int64_t made_ms);
+                                 const struct sb_wire_place *place, int64_t made_ms);
 
 /* Destroys it. */
 void sb_redis_sentinels_close(struct sb_redis_sentinels *sentinels);

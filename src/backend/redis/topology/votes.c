@@ -31,7 +31,7 @@ static size_t place_peer(struct sb_redis_votes *v, const struct sb_redis_sentine
 
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
         if (v->listed_ms[i] != 0 && strcmp(v->peers[i].id, peer->id) == 0 &&
-            sb_redis_place_equals(&v->peers[i].place, &peer->place))
+            sb_wire_place_equals(&v->peers[i].place, &peer->place))
             return i;
         if (v->listed_ms[i] < v->listed_ms[found])
             found = i;
@@ -80,14 +80,14 @@ static bool is_asked(const struct sb_redis_votes *v, const struct sb_redis_senti
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
         const struct sb_redis_vote *vote = &v->votes[i];
 
-        if (vote->used && (sb_redis_place_equals(&vote->place, &peer->place) ||
+        if (vote->used && (sb_wire_place_equals(&vote->place, &peer->place) ||
                            (strcmp(vote->id, peer->id) == 0 && vote->asked_ms + FRESH_MS > now_ms)))
             return true;
     }
     return false;
 }
 
-static void add(struct sb_redis_votes *v, const struct sb_redis_place *place)
+static void add(struct sb_redis_votes *v, const struct sb_wire_place *place)
 {
     for (size_t i = v->named; i < SB_REDIS_SENTINELS_MAX; i++) {
         if (v->votes[i].used)
@@ -115,7 +115,7 @@ bool sb_redis_votes_may_forget(const struct sb_redis_votes *v, size_t index, int
         return false;
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++)
         if (v->listed_ms[i] + SILENT_MS > now_ms &&
-            sb_redis_place_equals(&v->peers[i].place, &vote->place))
+            sb_wire_place_equals(&v->peers[i].place, &vote->place))
             return false;
     return true;
 }
@@ -159,15 +159,15 @@ static bool is_superseded(const struct sb_redis_votes *v, size_t index)
 }
 
 static bool counts_for(const struct sb_redis_votes *v, size_t index,
-                       const struct sb_redis_place *master)
+                       const struct sb_wire_place *master)
 {
     const struct sb_redis_vote *vote = &v->votes[index];
 
-    return vote->used && vote->asked_ms != 0 && sb_redis_place_equals(&vote->master, master) &&
+    return vote->used && vote->asked_ms != 0 && sb_wire_place_equals(&vote->master, master) &&
            !is_superseded(v, index);
 }
 
-size_t sb_redis_votes_for(const struct sb_redis_votes *v, const struct sb_redis_place *master,
+size_t sb_redis_votes_for(const struct sb_redis_votes *v, const struct sb_wire_place *master,
                           int64_t since_ms)
 {
     size_t count = 0;
@@ -178,7 +178,7 @@ size_t sb_redis_votes_for(const struct sb_redis_votes *v, const struct sb_redis_
 }
 
 int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *v,
-                                    const struct sb_redis_place *master)
+                                    const struct sb_wire_place *master)
 {
     size_t needed = sb_redis_votes_needed(v);
     int64_t latest_ms = 0;
@@ -194,10 +194,10 @@ int64_t sb_redis_votes_confirmed_ms(const struct sb_redis_votes *v,
 }
 
 /* The server that most of them name; `current` wins a tie. */
-static const struct sb_redis_place *
-most_named(const struct sb_redis_votes *v, const struct sb_redis_place *current, int64_t since_ms)
+static const struct sb_wire_place *most_named(const struct sb_redis_votes *v,
+                                              const struct sb_wire_place *current, int64_t since_ms)
 {
-    const struct sb_redis_place *best = current;
+    const struct sb_wire_place *best = current;
     size_t most = current != NULL ? sb_redis_votes_for(v, current, since_ms) : 0;
 
     for (size_t i = 0; i < SB_REDIS_SENTINELS_MAX; i++) {
@@ -213,11 +213,11 @@ most_named(const struct sb_redis_votes *v, const struct sb_redis_place *current,
     return most > 0 ? best : NULL;
 }
 
-const struct sb_redis_place *sb_redis_votes_master(const struct sb_redis_votes *v,
-                                                   const struct sb_redis_place *current,
-                                                   int64_t since_ms)
+const struct sb_wire_place *sb_redis_votes_master(const struct sb_redis_votes *v,
+                                                  const struct sb_wire_place *current,
+                                                  int64_t since_ms)
 {
-    const struct sb_redis_place *best = most_named(v, current, v->any ? since_ms : 0);
+    const struct sb_wire_place *best = most_named(v, current, v->any ? since_ms : 0);
 
     return best != NULL && sb_redis_votes_for(v, best, 0) >= sb_redis_votes_needed(v) ? best : NULL;
 }

@@ -30,9 +30,9 @@ enum state { CONNECTING, GREETING, READY, DOWN, CLOSING };
 
 struct sb_redis_connection {
     struct sb_redis_connection_config config;
-    struct sb_redis_place place;
+    struct sb_wire_place place;
     enum state state;
-    struct sb_redis_stream *stream;
+    struct sb_wire_stream *stream;
     struct sb_redis_reader *reader;
     uv_timer_t timer;
     int64_t timer_at_ms; /* what it is set to */
@@ -84,7 +84,7 @@ void sb_redis_connection_drop(struct sb_redis_connection *c, const struct simba_
         sb_error_set_backend(&why, error->code, error->backend_code, "%.120s; and %.120s",
                              error->text, unread->text);
     c->state = DOWN;
-    sb_redis_stream_close(c->stream);
+    sb_wire_stream_close(c->stream);
     uv_timer_stop(&c->timer);
     sb_redis_pipeline_fail(&c->pipeline, &why);
     if (c->state == DOWN)
@@ -93,11 +93,11 @@ void sb_redis_connection_drop(struct sb_redis_connection *c, const struct simba_
 
 static void drop_because(struct sb_redis_connection *c, const char *what)
 {
-    char place[SB_REDIS_PLACE_TEXT_MAX];
+    char place[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s %s",
-                 sb_redis_place_text(&c->place, place), what);
+                 sb_wire_place_text(&c->place, place), what);
     sb_redis_connection_drop(c, &error);
 }
 
@@ -134,13 +134,13 @@ static void set_timer(struct sb_redis_connection *c)
  * earlier commands still come, the server is busy, not dead. */
 static bool expire(struct sb_redis_connection *c, int64_t now_ms)
 {
-    char place[SB_REDIS_PLACE_TEXT_MAX];
+    char place[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
     if (now_ms < c->pipeline.first_due_ms)
         return false;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s did not answer in time",
-                 sb_redis_place_text(&c->place, place));
+                 sb_wire_place_text(&c->place, place));
     return sb_redis_pipeline_expire(&c->pipeline, now_ms, c->heard_at_ms, &error);
 }
 
@@ -190,7 +190,7 @@ static void give_up_connecting(struct sb_redis_connection *c)
 {
     if (c->state == GREETING)
         drop_because(c, "did not answer the greeting within the connect-timeout");
-    else if (sb_redis_stream_is_connected(c->stream))
+    else if (sb_wire_stream_is_connected(c->stream))
         drop_because(c, "did not finish the TLS handshake within the connect-timeout; does it "
                         "speak TLS there?");
     else
@@ -206,7 +206,7 @@ static void on_timer(uv_timer_t *timer)
     bool missed;
 
     SB_CHECK(c->state < DOWN, "a connection that is down has no timer");
-    c->is_behind = !c->is_behind && sb_redis_stream_has_unread(c->stream);
+    c->is_behind = !c->is_behind && sb_wire_stream_has_unread(c->stream);
     if (c->is_behind) {
         uv_timer_start(&c->timer, on_timer, 1, 0);
         return;
@@ -248,7 +248,7 @@ void sb_redis_connection_flush(struct sb_redis_connection *c)
     if (c->state == READY && c->pipeline.out.length > 0) {
         int64_t now_ms = simba_now_ms();
 
-        sb_redis_stream_write(c->stream, &c->pipeline.out);
+        sb_wire_stream_write(c->stream, &c->pipeline.out);
         sb_redis_pipeline_mark_sent(&c->pipeline, now_ms);
         if (c->owed_since_ms == SB_REDIS_NEVER)
             c->owed_since_ms = now_ms;
@@ -261,7 +261,7 @@ void sb_redis_connection_flush(struct sb_redis_connection *c)
 static void become_ready(struct sb_redis_connection *c)
 {
     SB_CHECK(c->state == GREETING, "a connection is ready after its greeting");
-    sb_redis_stream_settle(c->stream);
+    sb_wire_stream_settle(c->stream);
     sb_redis_pipeline_forget_expired(&c->pipeline);
     c->state = READY;
     c->config.events->ready(c->config.user);
@@ -361,7 +361,7 @@ static void on_up(void *user)
         .database = c->config.database,
         .master_only = c->config.master_only,
     };
-    struct sb_redis_buffer hello = {0};
+    struct sb_wire_buffer hello = {0};
 
     SB_CHECK(c->state == CONNECTING, "an address is greeted once");
     sb_redis_reader_free(c->reader);
@@ -374,8 +374,8 @@ static void on_up(void *user)
     else if (hello.length == 0)
         become_ready(c);
     else
-        sb_redis_stream_write(c->stream, &hello);
-    sb_redis_buffer_free(&hello);
+        sb_wire_stream_write(c->stream, &hello);
+    sb_wire_buffer_free(&hello);
 }
 
 static void on_again(void *user)
@@ -416,17 +416,17 @@ static void on_timer_closed(uv_handle_t *handle)
     release(handle->data);
 }
 
-static const struct sb_redis_stream_events stream_events = {on_up, on_again, on_data, on_down,
-                                                            release};
+static const struct sb_wire_stream_events stream_events = {on_up, on_again, on_data, on_down,
+                                                           release};
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 struct sb_redis_connection *
 sb_redis_connection_open(const struct sb_redis_connection_config *config,
-                         const struct sb_redis_endpoint *endpoint)
+                         const struct sb_wire_endpoint *endpoint)
 {
     struct sb_redis_connection *c = config->login != NULL ? sb_alloc_zero(sizeof *c) : NULL;
-    struct sb_redis_stream_config stream = {
+    struct sb_wire_stream_config stream = {
         .loop = config->loop,
         .endpoint = endpoint,
         .tls = config->login != NULL ? config->login->tls : NULL,
@@ -449,7 +449,7 @@ sb_redis_connection_open(const struct sb_redis_connection_config *config,
     c->owed_since_ms = SB_REDIS_NEVER;
     c->begun_ms = SB_REDIS_NEVER;
     c->timer_at_ms = SB_REDIS_NEVER;
-    c->stream = sb_redis_stream_open(&stream);
+    c->stream = sb_wire_stream_open(&stream);
     if (c->stream == NULL) {
         sb_redis_login_free(config->login);
         sb_free(c);
@@ -470,7 +470,7 @@ void sb_redis_connection_close(struct sb_redis_connection *c)
     SB_CHECK(before != CLOSING, "a connection is closed once");
     c->state = CLOSING;
     if (before != DOWN)
-        sb_redis_stream_close(c->stream);
+        sb_wire_stream_close(c->stream);
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the client is being closed");
     sb_redis_pipeline_fail(&c->pipeline, &error);
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);

@@ -10,7 +10,7 @@
 
 #include "backend/redis/options.h"
 #include "backend/redis/wire/resp.h"
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 
 /* ---- Commands under way ---------------------------------------------------------------------- */
 
@@ -22,10 +22,10 @@
 
 /* What became of a command. */
 struct sb_redis_answer {
-    const struct redisReply *reply;     /* NULL: none came, and `error` says why */
-    const struct sb_redis_place *place; /* the server that the reply is from */
-    const struct simba_error *error;    /* its code is SIMBA_EUNAVAILABLE or SIMBA_ENOMEM */
-    bool sent;                          /* without a reply: the server may have got it */
+    const struct redisReply *reply;    /* NULL: none came, and `error` says why */
+    const struct sb_wire_place *place; /* the server that the reply is from */
+    const struct simba_error *error;   /* its code is SIMBA_EUNAVAILABLE or SIMBA_ENOMEM */
+    bool sent;                         /* without a reply: the server may have got it */
 };
 
 /* A command under way. Embedded in whatever its sender needs when the answer comes. */
@@ -55,7 +55,7 @@ struct sb_redis_ring {
 
 struct sb_redis_pipeline {
     struct sb_redis_ring ring;
-    struct sb_redis_buffer out;
+    struct sb_wire_buffer out;
     size_t unsent;        /* of the newest commands in the ring: still in `out` */
     int64_t first_due_ms; /* no deadline of a command is earlier; SB_REDIS_NEVER: there is none */
 };
@@ -99,12 +99,12 @@ void sb_redis_pipeline_forget_expired(struct sb_redis_pipeline *pipeline);
  * when the client was opened are used, and the reason is told if the server refuses them. */
 
 struct sb_redis_login {
-    const char *user;               /* NULL: none */
-    const char *password;           /* NULL: none */
-    const struct sb_redis_tls *tls; /* NULL: plain */
-    struct sb_redis_tls *own_tls;   /* NULL: `tls` is the client's */
-    bool to_sentinel;               /* the password is that of sentinels */
-    struct simba_error unread;      /* why a file could not be read again; SIMBA_OK: all could */
+    const char *user;              /* NULL: none */
+    const char *password;          /* NULL: none */
+    const struct sb_wire_tls *tls; /* NULL: plain */
+    struct sb_wire_tls *own_tls;   /* NULL: `tls` is the client's */
+    bool to_sentinel;              /* the password is that of sentinels */
+    struct simba_error unread;     /* why a file could not be read again; SIMBA_OK: all could */
     char text[SB_SECRET_MAX + 2];
 };
 
@@ -116,7 +116,7 @@ bool sb_redis_login_has_files(const struct sb_redis_options *options,
  * short. From any thread. */
 struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *options,
                                              const struct sb_redis_credentials *credentials,
-                                             const struct sb_redis_tls *tls);
+                                             const struct sb_wire_tls *tls);
 
 void sb_redis_login_free(struct sb_redis_login *login);
 
@@ -150,11 +150,11 @@ struct sb_redis_greeting {
 /* Writes all steps at once; false when memory is short. */
 bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
                              const struct sb_redis_greeting_config *config,
-                             struct sb_redis_buffer *target);
+                             struct sb_wire_buffer *target);
 
 /* Takes the next reply: SIMBA_OK, with *ret_done behind the last one, or why the server is of no
  * use. */
-int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
+int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_wire_place *place,
                            const struct redisReply *reply, bool *ret_done,
                            struct simba_error *error);
 
@@ -189,7 +189,7 @@ struct sb_redis_connection_config {
 /* Creates it and begins to connect. NULL when memory is short. */
 struct sb_redis_connection *
 sb_redis_connection_open(const struct sb_redis_connection_config *config,
-                         const struct sb_redis_endpoint *endpoint);
+                         const struct sb_wire_endpoint *endpoint);
 
 /* Takes a command; before the connection is ready it waits for that. SIMBA_OK, or SIMBA_ENOMEM or
  * SIMBA_EUNAVAILABLE (it is down), and then `answered` is not called. */

@@ -1,72 +1,16 @@
 /*
- * endpoint.c - looks names of hosts up, and compares names and addresses with those that may be
+ * endpoint.c - compares names and addresses with those that may be
  * used. Connects to nothing; knows no loop.
  */
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 
 #include "base/error.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/un.h>
-
-/* ---- Looking up ------------------------------------------------------------------------------ */
-
-static int look_up(const struct sb_redis_place *place, int flags, struct addrinfo **ret_list)
-{
-    struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-    char port[16];
-
-    snprintf(port, sizeof port, "%d", place->port);
-    return getaddrinfo(place->host, port, &hints, ret_list);
-}
-
-/* Whether the name has to be looked up, which may take long. */
-static bool must_be_looked_up(const struct sb_redis_place *place)
-{
-    struct addrinfo *list = NULL;
-
-    if (place->port == 0)
-        return false;
-    if (look_up(place, AI_NUMERICHOST, &list) != 0)
-        return true;
-    freeaddrinfo(list);
-    return false;
-}
-
-/* Blocks where the name has to be looked up. */
-static int resolve(const struct sb_redis_place *place, struct sb_redis_endpoint *ret_endpoint,
-                   struct simba_error *error)
-{
-    struct sb_redis_endpoint endpoint = {.place = *place};
-    struct sockaddr_un *socket = (struct sockaddr_un *)&endpoint.addresses[0];
-    struct addrinfo *list = NULL;
-    int code = place->port != 0 ? look_up(place, 0, &list) : 0;
-
-    if (code != 0)
-        return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, code,
-                                    "the host %s cannot be found: %s", place->host,
-                                    gai_strerror(code));
-    if (place->port == 0) {
-        socket->sun_family = AF_UNIX;
-        sb_text_copy(socket->sun_path, sizeof socket->sun_path, place->host);
-        endpoint.address_count = 1;
-    }
-    for (const struct addrinfo *one = list;
-         one != NULL && endpoint.address_count < SB_REDIS_ENDPOINT_ADDRESSES_MAX;
-         one = one->ai_next)
-        memcpy(&endpoint.addresses[endpoint.address_count++], one->ai_addr, one->ai_addrlen);
-    if (list != NULL)
-        freeaddrinfo(list);
-    *ret_endpoint = endpoint;
-    return SIMBA_OK;
-}
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
@@ -122,8 +66,8 @@ static bool begin_alike(const struct address *a, const struct address *b, size_t
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
 struct pattern {
-    char name[SB_REDIS_HOST_MAX]; /* of an address without its bits */
-    struct address address;       /* none: it is a name */
+    char name[SB_WIRE_HOST_MAX]; /* of an address without its bits */
+    struct address address;      /* none: it is a name */
     size_t bits;
     bool is_suffix; /* `name` begins with the dot */
 };
@@ -241,7 +185,7 @@ static bool only_list_decides(const struct sb_redis_options *o,
 /* A single server sends the client nowhere else, and a socket is a file that the user named. */
 static bool is_named(const struct sb_redis_options *o,
                      const struct sb_redis_credentials *credentials,
-                     const struct sb_redis_place *place)
+                     const struct sb_wire_place *place)
 {
     if (o->mode == SB_REDIS_SINGLE)
         return true;
@@ -258,17 +202,17 @@ static bool is_free(const struct sb_redis_options *o,
                     const struct sb_redis_credentials *credentials)
 {
     bool is_proved_by_tls =
-        o->tls && o->tls_verify && (o->tls_ca != NULL || o->tls_server_name != NULL);
+        o->tls && o->trust.verify && (o->trust.ca != NULL || o->trust.server_name != NULL);
 
     return o->allow_hosts == NULL && (credentials->password.text == NULL || is_proved_by_tls);
 }
 
 /* Whether a name of the URL leads to the address now. */
-static bool leads_to(const struct sb_redis_place *place, const struct address *address)
+static bool leads_to(const struct sb_wire_place *place, const struct address *address)
 {
-    struct sb_redis_endpoint endpoint;
+    struct sb_wire_endpoint endpoint;
 
-    if (resolve(place, &endpoint, NULL) != SIMBA_OK)
+    if (sb_wire_endpoint_resolve(place, &endpoint, NULL) != SIMBA_OK)
         return false;
     for (size_t i = 0; i < endpoint.address_count; i++) {
         struct address one = address_of_socket(&endpoint.addresses[i]);
@@ -293,13 +237,13 @@ static bool may_be_used(const struct sb_redis_options *o,
     return false;
 }
 
-static int refuse(const struct sb_redis_options *o, const struct sb_redis_place *place,
+static int refuse(const struct sb_redis_options *o, const struct sb_wire_place *place,
                   struct simba_error *error)
 {
     const char *by = o->mode == SB_REDIS_SENTINEL ? "a sentinel" : "a node of the cluster";
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
-    sb_redis_place_text(place, where);
+    sb_wire_place_text(place, where);
     if (o->allow_hosts != NULL)
         return sb_error_set(error, SIMBA_ECONFIG,
                             "%s names the server at %.80s, which allow-hosts does not list: the "
@@ -314,10 +258,10 @@ static int refuse(const struct sb_redis_options *o, const struct sb_redis_place 
 
 int sb_redis_endpoint_find(const struct sb_redis_options *o,
                            const struct sb_redis_credentials *credentials,
-                           const struct sb_redis_place *place,
-                           struct sb_redis_endpoint *ret_endpoint, struct simba_error *error)
+                           const struct sb_wire_place *place, struct sb_wire_endpoint *ret_endpoint,
+                           struct simba_error *error)
 {
-    int code = resolve(place, ret_endpoint, error);
+    int code = sb_wire_endpoint_resolve(place, ret_endpoint, error);
     size_t count = 0;
 
     if (code != SIMBA_OK || is_named(o, credentials, place) || is_free(o, credentials))
@@ -334,14 +278,14 @@ int sb_redis_endpoint_find(const struct sb_redis_options *o,
 
 bool sb_redis_endpoint_find_blocks(const struct sb_redis_options *o,
                                    const struct sb_redis_credentials *credentials,
-                                   const struct sb_redis_place *place)
+                                   const struct sb_wire_place *place)
 {
-    if (must_be_looked_up(place))
+    if (sb_wire_place_must_be_looked_up(place))
         return true;
     if (is_named(o, credentials, place) || is_free(o, credentials))
         return false;
     for (size_t i = 0; i < o->place_count; i++)
-        if (must_be_looked_up(&o->places[i]))
+        if (sb_wire_place_must_be_looked_up(&o->places[i]))
             return true;
     return false;
 }

@@ -18,7 +18,7 @@
 
 static bool has_certificates(const struct sb_redis_options *o)
 {
-    return o->tls_ca != NULL || o->tls_cert != NULL;
+    return o->trust.ca != NULL || o->trust.cert != NULL;
 }
 
 bool sb_redis_login_has_files(const struct sb_redis_options *o,
@@ -37,7 +37,7 @@ static bool can_be_read(const char *path)
 static bool read_certificates(struct sb_redis_login *login, const struct sb_redis_options *o)
 {
     struct simba_error error;
-    int code = sb_redis_tls_create(o, &login->own_tls, &error);
+    int code = sb_wire_tls_create(&o->trust, &login->own_tls, &error);
 
     if (code == SIMBA_ENOMEM)
         return false;
@@ -50,7 +50,7 @@ static bool read_certificates(struct sb_redis_login *login, const struct sb_redi
 
 struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
                                              const struct sb_redis_credentials *credentials,
-                                             const struct sb_redis_tls *tls)
+                                             const struct sb_wire_tls *tls)
 {
     struct sb_redis_login *login = sb_alloc_zero(sizeof *login);
 
@@ -59,8 +59,8 @@ struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
     login->user = credentials->user;
     login->to_sentinel = credentials == &o->sentinel_credentials;
     login->tls = tls;
-    if (has_certificates(o) && can_be_read(o->tls_ca) && can_be_read(o->tls_cert) &&
-        can_be_read(o->tls_key) && !read_certificates(login, o)) {
+    if (has_certificates(o) && can_be_read(o->trust.ca) && can_be_read(o->trust.cert) &&
+        can_be_read(o->trust.key) && !read_certificates(login, o)) {
         sb_redis_login_free(login);
         return NULL;
     }
@@ -72,7 +72,7 @@ void sb_redis_login_free(struct sb_redis_login *login)
 {
     if (login == NULL)
         return;
-    sb_redis_tls_free(login->own_tls);
+    sb_wire_tls_free(login->own_tls);
     explicit_bzero(login->text, sizeof login->text);
     sb_free(login);
 }
@@ -80,7 +80,7 @@ void sb_redis_login_free(struct sb_redis_login *login)
 /* ---- The greeting ---------------------------------------------------------------------------- */
 
 static bool add(struct sb_redis_greeting *greeting, enum sb_redis_greeting_step step,
-                struct sb_redis_buffer *target, const struct sb_redis_argument *arguments,
+                struct sb_wire_buffer *target, const struct sb_redis_argument *arguments,
                 size_t count)
 {
     SB_CHECK(greeting->count < SB_REDIS_GREETING_MAX, "a greeting has room for all its steps");
@@ -89,7 +89,7 @@ static bool add(struct sb_redis_greeting *greeting, enum sb_redis_greeting_step 
 }
 
 static bool add_auth(struct sb_redis_greeting *greeting, const struct sb_redis_login *login,
-                     struct sb_redis_buffer *target)
+                     struct sb_wire_buffer *target)
 {
     struct sb_redis_argument arguments[3] = {{"AUTH", 4}};
     size_t count = 1;
@@ -104,7 +104,7 @@ static bool add_auth(struct sb_redis_greeting *greeting, const struct sb_redis_l
 
 bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
                              const struct sb_redis_greeting_config *config,
-                             struct sb_redis_buffer *target)
+                             struct sb_wire_buffer *target)
 {
     struct sb_redis_digits digits;
     const struct sb_redis_argument database[2] = {
@@ -121,36 +121,36 @@ bool sb_redis_greeting_write(struct sb_redis_greeting *greeting,
            (!config->master_only || add(greeting, SB_REDIS_GREETING_ROLE, target, &role, 1));
 }
 
-static int check_role(const struct sb_redis_place *place, const redisReply *reply,
+static int check_role(const struct sb_wire_place *place, const redisReply *reply,
                       struct simba_error *error)
 {
-    char text[SB_REDIS_PLACE_TEXT_MAX];
+    char text[SB_WIRE_PLACE_TEXT_MAX];
 
     if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
         reply->element[0]->type == REDIS_REPLY_STRING &&
         strcmp(reply->element[0]->str, "master") == 0)
         return SIMBA_OK;
     return sb_error_set(error, SIMBA_EUNAVAILABLE, "the server at %s is not the master",
-                        sb_redis_place_text(place, text));
+                        sb_wire_place_text(place, text));
 }
 
 /* The password of the URL is the master's, and sentinels are not told it. */
-static int fail_step(const struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
+static int fail_step(const struct sb_redis_greeting *greeting, const struct sb_wire_place *place,
                      const char *text, struct simba_error *error)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
     if (!greeting->to_sentinel || !sb_redis_failed_with(text, "NOAUTH"))
         return sb_redis_fail(place, text, error);
     return sb_error_set(error, SIMBA_EDENIED,
                         "the sentinel at %.80s wants a password: set sentinel-password (that of "
                         "the URL is for the master)",
-                        sb_redis_place_text(place, where));
+                        sb_wire_place_text(place, where));
 }
 
 /* The client's name only helps operators, and a user may lack the right to set it: that error is
  * ignored. But this may also be the first reply that asks for a password. */
-int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_redis_place *place,
+int sb_redis_greeting_take(struct sb_redis_greeting *greeting, const struct sb_wire_place *place,
                            const redisReply *reply, bool *ret_done, struct simba_error *error)
 {
     enum sb_redis_greeting_step step = greeting->steps[greeting->taken++];

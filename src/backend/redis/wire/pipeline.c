@@ -74,7 +74,7 @@ void sb_redis_pipeline_init(struct sb_redis_pipeline *p)
 void sb_redis_pipeline_free(struct sb_redis_pipeline *p)
 {
     sb_free(p->ring.slots);
-    sb_redis_buffer_free(&p->out);
+    sb_wire_buffer_free(&p->out);
 }
 
 bool sb_redis_pipeline_add(struct sb_redis_pipeline *p, struct sb_redis_command *command,

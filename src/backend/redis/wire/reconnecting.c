@@ -8,7 +8,7 @@
  */
 #include "backend/redis/wire/reconnecting.h"
 
-#include "backend/redis/wire/stream.h"
+#include "backend/redis/wire/endpoint.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -35,13 +35,13 @@ struct sb_redis_reconnecting {
     bool is_down;      /* it has told so, and not of the end */
     struct simba_error last_error;
 
-    struct sb_redis_blocking lookup;
+    struct sb_wire_blocking lookup;
     bool is_looking_up;
     /* The look-up's, while it runs. */
-    struct sb_redis_place place;       /* that is looked up */
-    struct sb_redis_endpoint endpoint; /* where the server is */
-    struct sb_redis_login *login;      /* for the next connection */
-    int found;                         /* its code */
+    struct sb_wire_place place;       /* that is looked up */
+    struct sb_wire_endpoint endpoint; /* where the server is */
+    struct sb_redis_login *login;     /* for the next connection */
+    int found;                        /* its code */
     struct simba_error search_error;
 };
 
@@ -79,7 +79,7 @@ static void on_timer(uv_timer_t *timer)
 /* The connection has proved to be a good one. */
 static void become_stable(struct sb_redis_reconnecting *r)
 {
-    char place[SB_REDIS_PLACE_TEXT_MAX];
+    char place[SB_WIRE_PLACE_TEXT_MAX];
 
     r->failures = 0;
     if (!r->is_down)
@@ -88,7 +88,7 @@ static void become_stable(struct sb_redis_reconnecting *r)
     r->is_down = false;
     if (--*r->config.outage == 0)
         r->config.host->log(r->config.host, SIMBA_LOG_INFO, "redis: connected to %s again",
-                            sb_redis_place_text(&r->endpoint.place, place));
+                            sb_wire_place_text(&r->endpoint.place, place));
 }
 
 static void on_room(void *user)
@@ -172,7 +172,7 @@ static const struct sb_redis_connection_events command_events = {on_ready, NULL,
 static const struct sb_redis_connection_events push_events = {on_ready, on_pushed, on_down,
                                                               on_closed, NULL};
 
-static void connect_to(struct sb_redis_reconnecting *r, const struct sb_redis_endpoint *endpoint)
+static void connect_to(struct sb_redis_reconnecting *r, const struct sb_wire_endpoint *endpoint)
 {
     const struct sb_redis_connection_config config = {
         .loop = r->config.host->loop,
@@ -237,14 +237,14 @@ static void run_lookup(void *user)
 static void on_looked_up(void *user)
 {
     struct sb_redis_reconnecting *r = user;
-    struct sb_redis_place place = r->place;
+    struct sb_wire_place place = r->place;
 
     SB_CHECK(r->is_looking_up, "a look-up ends once");
     r->is_looking_up = false;
     if (r->state == SEARCHING) {
         r->found = r->found == SIMBA_OK ? r->config.where(r->config.user, &place, &r->search_error)
                                         : r->found;
-        if (r->found == SIMBA_OK && !sb_redis_place_equals(&place, &r->place))
+        if (r->found == SIMBA_OK && !sb_wire_place_equals(&place, &r->place))
             search(r);
         else
             act_on_search(r, r->found, &r->search_error);
@@ -263,7 +263,7 @@ static void look_up(struct sb_redis_reconnecting *r)
         act_on_search(r, code, &error);
         return;
     }
-    code = sb_redis_blocking_start(&r->lookup);
+    code = sb_wire_blocking_start(&r->lookup);
     r->is_looking_up = code == 0;
     if (code != 0) {
         sb_error_set_backend(&error, SIMBA_ENOMEM, code, "cannot start a thread: %s",
@@ -287,7 +287,7 @@ static void search(struct sb_redis_reconnecting *r)
 }
 
 void sb_redis_reconnecting_start(struct sb_redis_reconnecting *r,
-                                 const struct sb_redis_endpoint *known)
+                                 const struct sb_wire_endpoint *known)
 {
     struct simba_error error;
 

@@ -1,38 +1,23 @@
 /*
- * reconnecting.h - keeps a connection to a server (reconnecting.c), with what may block on the way
- * to it (blocking.c).
+ * reconnecting.h - keeps a connection to a server (reconnecting.c), and asks one question while
+ * there is none (ask.c).
  */
 #ifndef SB_REDIS_RECONNECTING_H
 #define SB_REDIS_RECONNECTING_H
 
 #include "backend/redis/wire/connection.h"
-
-#include <pthread.h>
+#include "backend/wire/blocking.h"
 
 #include <simba/backend.h>
 
-/* ---- What may block -------------------------------------------------------------------------- */
+/* ---- One question ---------------------------------------------------------------------------- */
 
-/* A function on a short-lived thread of its own (libuv's thread pool would keep four threads), and
- * one question to one server on a connection and a loop of its own: while a client is being opened,
- * and on such a thread, the client's loop cannot be used. */
-
-/* Embedded by its owner; stays where it is until `finished` is called. */
-struct sb_redis_blocking {
-    const struct simba_backend_host *host;
-    void (*run)(void *user);      /* on the thread */
-    void (*finished)(void *user); /* on the loop, when the thread has ended */
-    void *user;
-    struct simba_task task;
-    pthread_t thread;
-};
-
-/* Returns 0, or an errno; then nothing runs. Loop thread only. */
-int sb_redis_blocking_start(struct sb_redis_blocking *call);
+/* One question to one server on a connection and a loop of its own: while a client is being opened,
+ * and on a thread of its own, the client's loop cannot be used. */
 
 struct sb_redis_ask_config {
     const struct sb_redis_options *options;
-    const struct sb_redis_tls *tls;
+    const struct sb_wire_tls *tls;
     const struct sb_redis_credentials *credentials;
     int64_t database;
     int64_t connect_timeout_ms; /* 0: that of the options */
@@ -48,7 +33,7 @@ typedef int sb_redis_ask_take(void *user, const struct redisReply *reply,
 
 /* Blocks, at most for the connect-timeout and the command-timeout. `take` may be NULL: any reply
  * will do. */
-int sb_redis_ask(const struct sb_redis_ask_config *config, const struct sb_redis_endpoint *endpoint,
+int sb_redis_ask(const struct sb_redis_ask_config *config, const struct sb_wire_endpoint *endpoint,
                  const struct sb_redis_argument *arguments, size_t count, sb_redis_ask_take *take,
                  void *user, struct simba_error *error);
 
@@ -72,13 +57,13 @@ struct sb_redis_reconnecting_events {
 struct sb_redis_reconnecting_config {
     const struct simba_backend_host *host;
     const struct sb_redis_options *options;
-    const struct sb_redis_tls *tls;
+    const struct sb_wire_tls *tls;
     const struct sb_redis_credentials *credentials;
     int64_t database;
     bool master_only;
     /* Where the server is now. Must not block: a name is looked up later, and files of credentials
      * are read, on a thread of its own. */
-    int (*where)(void *user, struct sb_redis_place *ret_place, struct simba_error *error);
+    int (*where)(void *user, struct sb_wire_place *ret_place, struct simba_error *error);
     /* How many connections to the server are down: the first one logs it, for all. */
     unsigned *outage;
     const struct sb_redis_reconnecting_events *events;
@@ -91,7 +76,7 @@ sb_redis_reconnecting_create(const struct sb_redis_reconnecting_config *config);
 
 /* Begins to connect, where it has not; `known` may be NULL, or where the server is. */
 void sb_redis_reconnecting_start(struct sb_redis_reconnecting *connection,
-                                 const struct sb_redis_endpoint *known);
+                                 const struct sb_wire_endpoint *known);
 
 /* Takes a command, and starts where it has not. SIMBA_OK: it will be answered. Otherwise it will
  * not, and *error says why. */

@@ -17,50 +17,12 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-#define FIRST_CAPACITY 1024
 #define HEADER_MAX 24                         /* '*' or '$', the digits, CR, LF */
 #define LENGTH_MAX ((size_t)16 * 1024 * 1024) /* bytes of one reply */
 #define LINE_MAX_BYTES ((size_t)64 * 1024)    /* of one line: an error, a state, a number */
 #define PARTS_MAX ((size_t)256 * 1024)        /* elements of all its arrays */
 
 /* ---- Commands -------------------------------------------------------------------------------- */
-
-void sb_redis_buffer_free(struct sb_redis_buffer *buffer)
-{
-    sb_free(buffer->data);
-    memset(buffer, 0, sizeof *buffer);
-}
-
-static bool reserve(struct sb_redis_buffer *buffer, size_t more)
-{
-    size_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
-    char *data;
-
-    SB_CHECK(buffer->length <= buffer->capacity, "a buffer holds what is in it");
-    if (more <= buffer->capacity - buffer->length)
-        return true;
-    while (capacity - buffer->length < more) {
-        if (capacity > SIZE_MAX / 2)
-            return false;
-        capacity *= 2;
-    }
-    data = sb_realloc(buffer->data, capacity);
-    if (data == NULL)
-        return false;
-    buffer->data = data;
-    buffer->capacity = capacity;
-    return true;
-}
-
-bool sb_redis_buffer_add(struct sb_redis_buffer *buffer, const void *bytes, size_t length)
-{
-    if (!reserve(buffer, length))
-        return false;
-    if (length > 0)
-        memcpy(buffer->data + buffer->length, bytes, length);
-    buffer->length += length;
-    return true;
-}
 
 struct sb_redis_argument sb_redis_argument_text(const char *text)
 {
@@ -88,7 +50,7 @@ struct sb_redis_argument sb_redis_argument_number(int64_t number, struct sb_redi
 }
 
 /* The room has been reserved. */
-static void add_header(struct sb_redis_buffer *buffer, char type, size_t number)
+static void add_header(struct sb_wire_buffer *buffer, char type, size_t number)
 {
     char digits[HEADER_MAX];
     char *first = digits + sizeof digits;
@@ -101,14 +63,14 @@ static void add_header(struct sb_redis_buffer *buffer, char type, size_t number)
     buffer->length += (size_t)(digits + sizeof digits - first);
 }
 
-bool sb_redis_buffer_add_command(struct sb_redis_buffer *buffer,
+bool sb_redis_buffer_add_command(struct sb_wire_buffer *buffer,
                                  const struct sb_redis_argument *arguments, size_t count)
 {
     size_t size = HEADER_MAX;
 
     for (size_t i = 0; i < count; i++)
         size += HEADER_MAX + arguments[i].length + 2;
-    if (!reserve(buffer, size))
+    if (!sb_wire_buffer_reserve(buffer, size))
         return false;
     add_header(buffer, '*', count);
     for (size_t i = 0; i < count; i++) {
@@ -300,12 +262,12 @@ static int length_to_tell(const char *text)
     return (int)((arguments != NULL && arguments < end ? arguments : end) - text);
 }
 
-static int tell(const struct sb_redis_place *place, const char *text, int length,
+static int tell(const struct sb_wire_place *place, const char *text, int length,
                 struct simba_error *error)
 {
-    char where[SB_REDIS_PLACE_TEXT_MAX];
+    char where[SB_WIRE_PLACE_TEXT_MAX];
 
-    sb_redis_place_text(place, where);
+    sb_wire_place_text(place, where);
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
         if (opens_with(text, meanings[i].word))
             return sb_error_set(error, meanings[i].code, "the server at %.80s %s: %.*s", where,
@@ -314,14 +276,14 @@ static int tell(const struct sb_redis_place *place, const char *text, int length
                         text);
 }
 
-int sb_redis_fail(const struct sb_redis_place *place, const char *text, struct simba_error *error)
+int sb_redis_fail(const struct sb_wire_place *place, const char *text, struct simba_error *error)
 {
     const char *words = unwrap(text);
 
     return tell(place, words, length_to_tell(words), error);
 }
 
-int sb_redis_fail_quietly(const struct sb_redis_place *place, const char *text,
+int sb_redis_fail_quietly(const struct sb_wire_place *place, const char *text,
                           struct simba_error *error)
 {
     return tell(place, text, (int)strcspn(text, " "), error);

@@ -7,22 +7,11 @@
 #define SB_REDIS_RESP_H
 
 #include "backend/redis/options.h"
+#include "backend/wire/buffer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Empty when it is all zeros. */
-struct sb_redis_buffer {
-    char *data;
-    size_t length;
-    size_t capacity;
-};
-
-void sb_redis_buffer_free(struct sb_redis_buffer *buffer);
-
-/* Adds bytes; false when memory is short, and then nothing was added. */
-bool sb_redis_buffer_add(struct sb_redis_buffer *buffer, const void *bytes, size_t length);
 
 /* One argument of a command. */
 struct sb_redis_argument {
@@ -39,7 +28,7 @@ struct sb_redis_digits {
 struct sb_redis_argument sb_redis_argument_number(int64_t number, struct sb_redis_digits *digits);
 
 /* Adds a command as an array of strings; false when memory is short, and then nothing was added. */
-bool sb_redis_buffer_add_command(struct sb_redis_buffer *buffer,
+bool sb_redis_buffer_add_command(struct sb_wire_buffer *buffer,
                                  const struct sb_redis_argument *arguments, size_t count);
 
 struct redisReply;
@@ -69,11 +58,11 @@ enum sb_redis_reader_verdict sb_redis_reader_next(struct sb_redis_reader *reader
 
 /* Fills in *error with a sentence for the text of an error reply, and returns its code. The command
  * was not carried out. */
-int sb_redis_fail(const struct sb_redis_place *place, const char *text, struct simba_error *error);
+int sb_redis_fail(const struct sb_wire_place *place, const char *text, struct simba_error *error);
 
 /* The same for the reply to a command with a password in it, which servers and proxies may repeat:
  * quotes nothing of the text but its first word. */
-int sb_redis_fail_quietly(const struct sb_redis_place *place, const char *text,
+int sb_redis_fail_quietly(const struct sb_wire_place *place, const char *text,
                           struct simba_error *error);
 
 /* The word that an error reply opens with is `word`. Looks through what a script's error is wrapped

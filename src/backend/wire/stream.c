@@ -9,7 +9,7 @@
  * Failures inside a call are kept and reported from the loop, so that no caller is called back from
  * within its own call.
  */
-#include "backend/redis/wire/stream.h"
+#include "backend/wire/stream.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -25,9 +25,9 @@
 
 enum state { CONNECTING, HANDSHAKE, UP, BROKEN, CLOSING };
 
-struct sb_redis_stream {
-    struct sb_redis_stream_config config;
-    struct sb_redis_endpoint endpoint;
+struct sb_wire_stream {
+    struct sb_wire_stream_config config;
+    struct sb_wire_endpoint endpoint;
     size_t next_address;
     int64_t connect_by_ms;
     enum state state;
@@ -40,30 +40,30 @@ struct sb_redis_stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } socket;
-    struct sb_redis_writer writer; /* of the socket */
+    struct sb_wire_writer writer; /* of the socket */
     uv_connect_t connect;
     uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
     unsigned handles;
-    struct sb_redis_tls_session *tls;
-    struct sb_redis_buffer encrypted;
+    struct sb_wire_tls_session *tls;
+    struct sb_wire_buffer encrypted;
     struct simba_error error; /* why it is BROKEN */
     char *input;
 };
 
-static void connect_next(struct sb_redis_stream *s);
-static bool give_way(struct sb_redis_stream *s, int number);
+static void connect_next(struct sb_wire_stream *s);
+static bool give_way(struct sb_wire_stream *s, int number);
 
-bool sb_redis_stream_is_connected(const struct sb_redis_stream *s)
+bool sb_wire_stream_is_connected(const struct sb_wire_stream *s)
 {
     return s->state == HANDSHAKE || s->state == UP;
 }
 
-bool sb_redis_stream_has_unread(const struct sb_redis_stream *s)
+bool sb_wire_stream_has_unread(const struct sb_wire_stream *s)
 {
     int count = 0;
     uv_os_fd_t fd;
 
-    return sb_redis_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
+    return sb_wire_stream_is_connected(s) && uv_fileno(&s->socket.handle, &fd) == 0 &&
            ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
@@ -71,14 +71,14 @@ bool sb_redis_stream_has_unread(const struct sb_redis_stream *s)
 
 static void tell_down(uv_timer_t *timer)
 {
-    struct sb_redis_stream *s = timer->data;
+    struct sb_wire_stream *s = timer->data;
 
     if (s->state == BROKEN)
         s->config.events->down(s->config.user, &s->error);
 }
 
 /* Keeps the reason and tells it soon. */
-static void break_down(struct sb_redis_stream *s, const struct simba_error *error)
+static void break_down(struct sb_wire_stream *s, const struct simba_error *error)
 {
     if (s->state >= BROKEN)
         return;
@@ -91,25 +91,25 @@ static void break_down(struct sb_redis_stream *s, const struct simba_error *erro
 
 /* `what` follows the name of the server, `number` is libuv's. A shortage is the host's fault, not
  * the server's. */
-static void break_by(struct sb_redis_stream *s, const char *what, int number)
+static void break_by(struct sb_wire_stream *s, const char *what, int number)
 {
     bool short_of = number == UV_EMFILE || number == UV_ENFILE || number == UV_ENOMEM;
-    char place[SB_REDIS_PLACE_TEXT_MAX];
+    char place[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
     sb_error_set_backend(&error, short_of ? SIMBA_ENOMEM : SIMBA_EUNAVAILABLE, number,
-                         "the server at %s %s: %s", sb_redis_place_text(&s->endpoint.place, place),
+                         "the server at %s %s: %s", sb_wire_place_text(&s->endpoint.place, place),
                          what, uv_strerror(number));
     break_down(s, &error);
 }
 
-static void break_because(struct sb_redis_stream *s, const struct simba_error *why)
+static void break_because(struct sb_wire_stream *s, const struct simba_error *why)
 {
-    char place[SB_REDIS_PLACE_TEXT_MAX];
+    char place[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
     sb_error_set_backend(&error, why->code, why->backend_code, "the server at %s %.180s",
-                         sb_redis_place_text(&s->endpoint.place, place), why->text);
+                         sb_wire_place_text(&s->endpoint.place, place), why->text);
     break_down(s, &error);
 }
 
@@ -123,31 +123,31 @@ static void on_write_failed(void *user, int number)
         break_by(user, "cannot be written to", number);
 }
 
-static void write_plain(struct sb_redis_stream *s, struct sb_redis_buffer *bytes)
+static void write_plain(struct sb_wire_stream *s, struct sb_wire_buffer *bytes)
 {
     int code;
 
     if (bytes->length == 0 || s->state >= BROKEN)
         return;
-    code = sb_redis_writer_write(&s->writer, &s->socket.handle, bytes);
+    code = sb_wire_writer_write(&s->writer, &s->socket.handle, bytes);
     if (code < 0)
         on_write_failed(s, code);
     bytes->length = 0;
 }
 
-static void write_encrypted(struct sb_redis_stream *s)
+static void write_encrypted(struct sb_wire_stream *s)
 {
-    if (!sb_redis_tls_take(s->tls, &s->encrypted))
+    if (!sb_wire_tls_take(s->tls, &s->encrypted))
         break_by(s, "cannot be written to", UV_ENOMEM);
     write_plain(s, &s->encrypted);
 }
 
-void sb_redis_stream_write(struct sb_redis_stream *s, struct sb_redis_buffer *bytes)
+void sb_wire_stream_write(struct sb_wire_stream *s, struct sb_wire_buffer *bytes)
 {
     SB_CHECK(s->state == UP || s->state == BROKEN, "a stream is written to while it is up");
     if (s->tls == NULL || s->state >= BROKEN) {
         write_plain(s, bytes);
-    } else if (sb_redis_tls_write(s->tls, bytes->data, bytes->length)) {
+    } else if (sb_wire_tls_write(s->tls, bytes->data, bytes->length)) {
         write_encrypted(s);
     } else {
         break_by(s, "cannot be written to", UV_EPROTO);
@@ -157,20 +157,20 @@ void sb_redis_stream_write(struct sb_redis_stream *s, struct sb_redis_buffer *by
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static void come_up(struct sb_redis_stream *s)
+static void come_up(struct sb_wire_stream *s)
 {
     SB_CHECK(s->state == CONNECTING || s->state == HANDSHAKE, "an address comes up once");
     s->state = UP;
     s->config.events->up(s->config.user);
 }
 
-static void read_decrypted(struct sb_redis_stream *s)
+static void read_decrypted(struct sb_wire_stream *s)
 {
     char plain[16 * 1024]; /* the most that one record holds */
     struct simba_error error;
     int count = 0;
 
-    while (s->state == UP && (count = sb_redis_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
+    while (s->state == UP && (count = sb_wire_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
         s->config.events->data(s->config.user, plain, (size_t)count);
     if (s->state == UP && count < 0)
         break_because(s, &error);
@@ -178,11 +178,11 @@ static void read_decrypted(struct sb_redis_stream *s)
         write_encrypted(s); /* an answer of the protocol's own */
 }
 
-static void go_on_with_handshake(struct sb_redis_stream *s)
+static void go_on_with_handshake(struct sb_wire_stream *s)
 {
     struct simba_error error;
     bool done = false;
-    int code = sb_redis_tls_handshake(s->tls, &done, &error);
+    int code = sb_wire_tls_handshake(s->tls, &done, &error);
 
     write_encrypted(s); /* also the alert that says why it failed */
     if (code != SIMBA_OK)
@@ -191,9 +191,9 @@ static void go_on_with_handshake(struct sb_redis_stream *s)
         come_up(s);
 }
 
-static void take_encrypted(struct sb_redis_stream *s, const char *bytes, size_t length)
+static void take_encrypted(struct sb_wire_stream *s, const char *bytes, size_t length)
 {
-    if (!sb_redis_tls_feed(s->tls, bytes, length)) {
+    if (!sb_wire_tls_feed(s->tls, bytes, length)) {
         break_by(s, "cannot be read from", UV_ENOMEM);
         return;
     }
@@ -205,7 +205,7 @@ static void take_encrypted(struct sb_redis_stream *s, const char *bytes, size_t 
 
 static void give_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
-    struct sb_redis_stream *s = handle->data;
+    struct sb_wire_stream *s = handle->data;
 
     (void)suggested;
     *buffer = uv_buf_init(s->input, READ_SIZE);
@@ -213,7 +213,7 @@ static void give_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
-    struct sb_redis_stream *s = stream->data;
+    struct sb_wire_stream *s = stream->data;
 
     if (count < 0 && give_way(s, (int)count))
         return;
@@ -231,15 +231,15 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 
 static void release(void *part_of)
 {
-    struct sb_redis_stream *s = part_of;
+    struct sb_wire_stream *s = part_of;
     void (*closed)(void *user) = s->config.events->closed;
     void *user = s->config.user;
 
     SB_CHECK(s->handles > 0, "a handle of a stream is closed once");
     if (--s->handles > 0)
         return;
-    sb_redis_tls_session_free(s->tls);
-    sb_redis_buffer_free(&s->encrypted);
+    sb_wire_tls_session_free(s->tls);
+    sb_wire_buffer_free(&s->encrypted);
     sb_free(s->input);
     sb_free(s);
     closed(user);
@@ -253,7 +253,7 @@ static void on_closed(uv_handle_t *handle)
 /* The stream may have been closed while its socket was. */
 static void on_socket_closed(uv_handle_t *handle)
 {
-    struct sb_redis_stream *s = handle->data;
+    struct sb_wire_stream *s = handle->data;
 
     if (s->state == CLOSING) {
         on_closed(handle);
@@ -264,7 +264,7 @@ static void on_socket_closed(uv_handle_t *handle)
     connect_next(s);
 }
 
-static void begin(struct sb_redis_stream *s)
+static void begin(struct sb_wire_stream *s)
 {
     int code = uv_read_start(&s->socket.stream, give_input, on_read);
 
@@ -276,7 +276,7 @@ static void begin(struct sb_redis_stream *s)
         come_up(s);
         return;
     }
-    s->tls = sb_redis_tls_session_create(s->config.tls, s->endpoint.place.host);
+    s->tls = sb_wire_tls_session_create(s->config.tls, s->endpoint.place.host);
     if (s->tls == NULL) {
         break_by(s, "cannot be spoken to", UV_ENOMEM);
         return;
@@ -285,20 +285,20 @@ static void begin(struct sb_redis_stream *s)
     go_on_with_handshake(s);
 }
 
-static bool is_last_address(const struct sb_redis_stream *s)
+static bool is_last_address(const struct sb_wire_stream *s)
 {
     return s->next_address >= s->endpoint.address_count;
 }
 
-static void close_socket(struct sb_redis_stream *s, uv_close_cb closed)
+static void close_socket(struct sb_wire_stream *s, uv_close_cb closed)
 {
-    if (sb_redis_writer_close(&s->writer, release))
+    if (sb_wire_writer_close(&s->writer, release))
         s->handles++; /* never the last of a stream that is not closed */
     uv_close(&s->socket.handle, closed);
 }
 
 /* An address that does not answer gives way to the next one, on a socket of its own. */
-static void give_up_address(struct sb_redis_stream *s, int number)
+static void give_up_address(struct sb_wire_stream *s, int number)
 {
     uv_timer_stop(&s->later);
     if (is_last_address(s))
@@ -311,7 +311,7 @@ static void give_up_address(struct sb_redis_stream *s, int number)
 
 static void on_connected(uv_connect_t *connect, int status)
 {
-    struct sb_redis_stream *s = connect->data;
+    struct sb_wire_stream *s = connect->data;
 
     if (s->state != CONNECTING || status == UV_ECANCELED)
         return;
@@ -323,14 +323,14 @@ static void on_connected(uv_connect_t *connect, int status)
 
 /* If the server says nothing or hangs up, the next address is tried, as long as there is one and no
  * server has given a valid answer. Returns whether it is. */
-static bool give_way(struct sb_redis_stream *s, int number)
+static bool give_way(struct sb_wire_stream *s, int number)
 {
     if (s->state >= BROKEN || s->is_settled || is_last_address(s))
         return false;
     if (s->state == UP)
         s->config.events->again(s->config.user);
     s->state = CONNECTING;
-    sb_redis_tls_session_free(s->tls);
+    sb_wire_tls_session_free(s->tls);
     s->tls = NULL;
     s->encrypted.length = 0;
     give_up_address(s, number);
@@ -340,7 +340,7 @@ static bool give_way(struct sb_redis_stream *s, int number)
 /* The loop may be late: bytes that have come are taken in before the address is given up. */
 static void on_attempt_over(uv_timer_t *timer)
 {
-    struct sb_redis_stream *s = timer->data;
+    struct sb_wire_stream *s = timer->data;
 
     s->is_behind = !s->is_behind;
     if (s->is_behind)
@@ -349,14 +349,14 @@ static void on_attempt_over(uv_timer_t *timer)
         give_way(s, UV_ETIMEDOUT);
 }
 
-void sb_redis_stream_settle(struct sb_redis_stream *s)
+void sb_wire_stream_settle(struct sb_wire_stream *s)
 {
     s->is_settled = true;
     if (s->state == UP)
         uv_timer_stop(&s->later);
 }
 
-static int connect_to(struct sb_redis_stream *s, const struct sockaddr_storage *address)
+static int connect_to(struct sb_wire_stream *s, const struct sockaddr_storage *address)
 {
     bool is_path = address->ss_family == AF_UNIX;
     int code = is_path ? uv_pipe_init(s->config.loop, &s->socket.pipe, 0)
@@ -383,7 +383,7 @@ static int connect_to(struct sb_redis_stream *s, const struct sockaddr_storage *
 }
 
 /* Addresses share the time out. The last one has all that is left, and its limit is the owner's. */
-static void connect_next(struct sb_redis_stream *s)
+static void connect_next(struct sb_wire_stream *s)
 {
     size_t left = s->endpoint.address_count - s->next_address;
     int64_t left_ms = sb_time_left(s->connect_by_ms, simba_now_ms());
@@ -404,9 +404,9 @@ static void connect_next(struct sb_redis_stream *s)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config *config)
+struct sb_wire_stream *sb_wire_stream_open(const struct sb_wire_stream_config *config)
 {
-    struct sb_redis_stream *s = sb_alloc_zero(sizeof *s);
+    struct sb_wire_stream *s = sb_alloc_zero(sizeof *s);
 
     if (s == NULL)
         return NULL;
@@ -429,7 +429,7 @@ struct sb_redis_stream *sb_redis_stream_open(const struct sb_redis_stream_config
     return s;
 }
 
-void sb_redis_stream_close(struct sb_redis_stream *s)
+void sb_wire_stream_close(struct sb_wire_stream *s)
 {
     SB_CHECK(s->state != CLOSING, "a stream is closed once");
     s->state = CLOSING;

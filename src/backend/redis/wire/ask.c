@@ -1,44 +1,15 @@
 /*
- * blocking.c - a thread that runs one function and reports back to the loop; and a connection, a
- * command, its reply and the end, on a loop of their own.
+ * ask.c - a connection, a command, its reply and the end, on a loop of their own.
  */
 #include "backend/redis/wire/reconnecting.h"
 
 #include "backend/redis/wire/resp.h"
 #include "base/check.h"
-#include "base/alloc.h"
-#include "base/thread.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 #include <hiredis/hiredis.h>
 #include <uv.h>
-
-/* ---- A call that blocks ---------------------------------------------------------------------- */
-
-static void on_thread_ended(struct simba_task *task)
-{
-    struct sb_redis_blocking *call = SB_CONTAINER(struct sb_redis_blocking, task, task);
-
-    pthread_join(call->thread, NULL);
-    call->finished(call->user);
-}
-
-static void *run_thread(void *argument)
-{
-    struct sb_redis_blocking *call = argument;
-
-    call->run(call->user);
-    call->host->post(call->host, &call->task);
-    return NULL;
-}
-
-int sb_redis_blocking_start(struct sb_redis_blocking *call)
-{
-    call->task.run = on_thread_ended;
-    return sb_thread_start(&call->thread, "simba-lookup", run_thread, call);
-}
-
-/* ---- One question ---------------------------------------------------------------------------- */
 
 struct question {
     struct sb_redis_command command; /* first */
@@ -88,7 +59,7 @@ static int64_t connect_timeout_of(const struct sb_redis_ask_config *config)
 }
 
 static int ask_on(uv_loop_t *loop, const struct sb_redis_ask_config *config,
-                  const struct sb_redis_endpoint *endpoint, struct question *q,
+                  const struct sb_wire_endpoint *endpoint, struct question *q,
                   const struct sb_redis_argument *arguments, size_t count)
 {
     const struct sb_redis_connection_config connection_config = {
@@ -118,7 +89,7 @@ static int ask_on(uv_loop_t *loop, const struct sb_redis_ask_config *config,
     return code;
 }
 
-int sb_redis_ask(const struct sb_redis_ask_config *config, const struct sb_redis_endpoint *endpoint,
+int sb_redis_ask(const struct sb_redis_ask_config *config, const struct sb_wire_endpoint *endpoint,
                  const struct sb_redis_argument *arguments, size_t count, sb_redis_ask_take *take,
                  void *user, struct simba_error *error)
 {

@@ -3,9 +3,10 @@
  *
  * The server's certificate is checked, with its name, unless the application turned that off.
  */
-#include "backend/redis/wire/stream.h"
+#include "backend/wire/stream.h"
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/error.h"
 
 #include <arpa/inet.h>
@@ -15,12 +16,13 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-struct sb_redis_tls {
+struct sb_wire_tls {
     SSL_CTX *context;
-    const struct sb_redis_options *options;
+    const struct sb_wire_tls_options *options;
 };
 
-struct sb_redis_tls_session {
+struct sb_wire_tls_session {
+    const char *protocol; /* NULL: any will do */
     SSL *ssl;
     BIO *in;  /* from the server; belongs to ssl */
     BIO *out; /* to the server; belongs to ssl */
@@ -43,13 +45,14 @@ static int fail_file(const char *what, const char *path, struct simba_error *err
     return sb_error_set(error, SIMBA_ECONFIG, "%s %.150s cannot be used: %s", what, path, reason());
 }
 
-static int load_trust(SSL_CTX *context, const struct sb_redis_options *o, struct simba_error *error)
+static int load_trust(SSL_CTX *context, const struct sb_wire_tls_options *o,
+                      struct simba_error *error)
 {
-    SSL_CTX_set_verify(context, o->tls_verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-    if (o->tls_ca == NULL)
+    SSL_CTX_set_verify(context, o->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    if (o->ca == NULL)
         SSL_CTX_set_default_verify_paths(context);
-    else if (SSL_CTX_load_verify_locations(context, o->tls_ca, NULL) != 1)
-        return fail_file("the CA file", o->tls_ca, error);
+    else if (SSL_CTX_load_verify_locations(context, o->ca, NULL) != 1)
+        return fail_file("the CA file", o->ca, error);
     return SIMBA_OK;
 }
 
@@ -66,37 +69,50 @@ static int give_password(char *buffer, int size, int writing, void *user)
     return (int)length;
 }
 
-static int load_key(SSL_CTX *context, const struct sb_redis_options *o, struct simba_error *error)
+static int load_key(SSL_CTX *context, const struct sb_wire_tls_options *o,
+                    struct simba_error *error)
 {
     char buffer[SB_SECRET_MAX + 2];
     const char *password;
-    int code = sb_secret_now(&o->tls_key_password, buffer, &password, error);
+    int code = sb_secret_now(&o->key_password, buffer, &password, error);
 
     if (code == SIMBA_OK) {
         SSL_CTX_set_default_passwd_cb_userdata(context, (void *)password);
-        if (SSL_CTX_use_PrivateKey_file(context, o->tls_key, SSL_FILETYPE_PEM) != 1)
-            code = fail_file("the private key", o->tls_key, error);
+        if (SSL_CTX_use_PrivateKey_file(context, o->key, SSL_FILETYPE_PEM) != 1)
+            code = fail_file("the private key", o->key, error);
         SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     }
     explicit_bzero(buffer, sizeof buffer);
     return code;
 }
 
-static int load_identity(SSL_CTX *context, const struct sb_redis_options *o,
+static int load_identity(SSL_CTX *context, const struct sb_wire_tls_options *o,
                          struct simba_error *error)
 {
-    if (o->tls_cert == NULL)
+    if (o->cert == NULL)
         return SIMBA_OK;
     SSL_CTX_set_default_passwd_cb(context, give_password);
-    if (SSL_CTX_use_certificate_chain_file(context, o->tls_cert) != 1)
-        return fail_file("the certificate", o->tls_cert, error);
+    if (SSL_CTX_use_certificate_chain_file(context, o->cert) != 1)
+        return fail_file("the certificate", o->cert, error);
     return load_key(context, o, error);
 }
 
-int sb_redis_tls_create(const struct sb_redis_options *o, struct sb_redis_tls **ret_tls,
-                        struct simba_error *error)
+/* The form that OpenSSL wants: a byte with the length, then the name. */
+static bool offer_protocol(SSL_CTX *context, const char *protocol)
 {
-    struct sb_redis_tls *tls = sb_alloc_zero(sizeof *tls);
+    unsigned char list[32];
+    size_t length = strlen(protocol);
+
+    SB_CHECK(length < sizeof list, "a protocol has a short name");
+    list[0] = (unsigned char)length;
+    memcpy(list + 1, protocol, length);
+    return SSL_CTX_set_alpn_protos(context, list, (unsigned)length + 1) == 0;
+}
+
+int sb_wire_tls_create(const struct sb_wire_tls_options *o, struct sb_wire_tls **ret_tls,
+                       struct simba_error *error)
+{
+    struct sb_wire_tls *tls = sb_alloc_zero(sizeof *tls);
     int code = SIMBA_OK;
 
     if (tls == NULL)
@@ -104,7 +120,7 @@ int sb_redis_tls_create(const struct sb_redis_options *o, struct sb_redis_tls **
     ERR_clear_error();
     tls->options = o;
     tls->context = SSL_CTX_new(TLS_client_method());
-    if (tls->context == NULL)
+    if (tls->context == NULL || (o->protocol != NULL && !offer_protocol(tls->context, o->protocol)))
         code = sb_error_plain(error, SIMBA_ENOMEM);
     if (code == SIMBA_OK) {
         SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION);
@@ -113,14 +129,14 @@ int sb_redis_tls_create(const struct sb_redis_options *o, struct sb_redis_tls **
     if (code == SIMBA_OK)
         code = load_identity(tls->context, o, error);
     if (code != SIMBA_OK) {
-        sb_redis_tls_free(tls);
+        sb_wire_tls_free(tls);
         return code;
     }
     *ret_tls = tls;
     return SIMBA_OK;
 }
 
-void sb_redis_tls_free(struct sb_redis_tls *tls)
+void sb_wire_tls_free(struct sb_wire_tls *tls)
 {
     if (tls == NULL)
         return;
@@ -140,9 +156,10 @@ static bool set_name(SSL *ssl, const char *name)
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 
-static bool init_session(struct sb_redis_tls_session *session, const struct sb_redis_tls *tls,
+static bool init_session(struct sb_wire_tls_session *session, const struct sb_wire_tls *tls,
                          const char *name)
 {
+    session->protocol = tls->options->protocol;
     session->ssl = SSL_new(tls->context);
     if (session->ssl == NULL)
         return false;
@@ -158,23 +175,23 @@ static bool init_session(struct sb_redis_tls_session *session, const struct sb_r
     return set_name(session->ssl, name);
 }
 
-struct sb_redis_tls_session *sb_redis_tls_session_create(const struct sb_redis_tls *tls,
-                                                         const char *host)
+struct sb_wire_tls_session *sb_wire_tls_session_create(const struct sb_wire_tls *tls,
+                                                       const char *host)
 {
-    struct sb_redis_tls_session *session = sb_alloc_zero(sizeof *session);
-    const char *name = tls->options->tls_server_name;
+    struct sb_wire_tls_session *session = sb_alloc_zero(sizeof *session);
+    const char *name = tls->options->server_name;
 
     if (session == NULL)
         return NULL;
     ERR_clear_error();
     if (!init_session(session, tls, name != NULL ? name : host)) {
-        sb_redis_tls_session_free(session);
+        sb_wire_tls_session_free(session);
         return NULL;
     }
     return session;
 }
 
-void sb_redis_tls_session_free(struct sb_redis_tls_session *session)
+void sb_wire_tls_session_free(struct sb_wire_tls_session *session)
 {
     if (session == NULL)
         return;
@@ -182,7 +199,7 @@ void sb_redis_tls_session_free(struct sb_redis_tls_session *session)
     sb_free(session);
 }
 
-bool sb_redis_tls_feed(struct sb_redis_tls_session *session, const char *bytes, size_t length)
+bool sb_wire_tls_feed(struct sb_wire_tls_session *session, const char *bytes, size_t length)
 {
     return length <= INT_MAX && BIO_write(session->in, bytes, (int)length) == (int)length;
 }
@@ -211,7 +228,7 @@ static int fail_alert(int alert, const char *step, struct simba_error *error)
 
 /* The first error of this thread, which OpenSSL has just left. `step` opens the sentence where
  * there is nothing better to say; the server's name stands before it. */
-static int fail_session(const struct sb_redis_tls_session *session, const char *step,
+static int fail_session(const struct sb_wire_tls_session *session, const char *step,
                         struct simba_error *error)
 {
     int why = ERR_GET_REASON(ERR_peek_error());
@@ -224,8 +241,18 @@ static int fail_session(const struct sb_redis_tls_session *session, const char *
                                 X509_verify_cert_error_string(verdict));
 }
 
-int sb_redis_tls_handshake(struct sb_redis_tls_session *session, bool *ret_done,
-                           struct simba_error *error)
+static bool agrees(const struct sb_wire_tls_session *session)
+{
+    const unsigned char *chosen = NULL;
+    unsigned length = 0;
+
+    SSL_get0_alpn_selected(session->ssl, &chosen, &length);
+    return session->protocol == NULL ||
+           (length == strlen(session->protocol) && memcmp(chosen, session->protocol, length) == 0);
+}
+
+int sb_wire_tls_handshake(struct sb_wire_tls_session *session, bool *ret_done,
+                          struct simba_error *error)
 {
     int result;
 
@@ -233,12 +260,14 @@ int sb_redis_tls_handshake(struct sb_redis_tls_session *session, bool *ret_done,
     result = SSL_do_handshake(session->ssl);
     if (result != 1 && SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ)
         return fail_session(session, "failed the TLS handshake", error);
+    if (result == 1 && !agrees(session))
+        return sb_error_set(error, SIMBA_EUNAVAILABLE, "does not speak %s", session->protocol);
     *ret_done = result == 1;
     return SIMBA_OK;
 }
 
-int sb_redis_tls_read(struct sb_redis_tls_session *session, char *target, size_t size,
-                      struct simba_error *error)
+int sb_wire_tls_read(struct sb_wire_tls_session *session, char *target, size_t size,
+                     struct simba_error *error)
 {
     int count;
 
@@ -259,21 +288,21 @@ int sb_redis_tls_read(struct sb_redis_tls_session *session, char *target, size_t
 }
 
 /* A memory BIO takes all, so that a write is never partial. */
-bool sb_redis_tls_write(struct sb_redis_tls_session *session, const char *bytes, size_t length)
+bool sb_wire_tls_write(struct sb_wire_tls_session *session, const char *bytes, size_t length)
 {
     ERR_clear_error();
     return length == 0 ||
            (length <= INT_MAX && SSL_write(session->ssl, bytes, (int)length) == (int)length);
 }
 
-bool sb_redis_tls_take(struct sb_redis_tls_session *session, struct sb_redis_buffer *target)
+bool sb_wire_tls_take(struct sb_wire_tls_session *session, struct sb_wire_buffer *target)
 {
     char *data = NULL;
     long length = BIO_get_mem_data(session->out, &data);
 
     if (length <= 0)
         return true;
-    if (!sb_redis_buffer_add(target, data, (size_t)length))
+    if (!sb_wire_buffer_add(target, data, (size_t)length))
         return false;
     return BIO_reset(session->out) == 1;
 }

@@ -5,7 +5,7 @@
  * libuv watches the socket for itself, so the poll has a descriptor of its own for it. It is made
  * when the socket is full for the first time, which few ever are.
  */
-#include "backend/redis/wire/stream.h"
+#include "backend/wire/stream.h"
 
 #include "base/check.h"
 
@@ -28,15 +28,15 @@ static ssize_t send_some(int fd, const char *bytes, size_t length)
     return count < 0 ? 0 : count;
 }
 
-static void forget_rest(struct sb_redis_writer *o)
+static void forget_rest(struct sb_wire_writer *o)
 {
-    sb_redis_buffer_free(&o->rest);
+    sb_wire_buffer_free(&o->rest);
     o->done = 0;
 }
 
 static void on_room(uv_poll_t *poll, int status, int events)
 {
-    struct sb_redis_writer *o = poll->data;
+    struct sb_wire_writer *o = poll->data;
     ssize_t count = send_some(o->fd, o->rest.data + o->done, o->rest.length - o->done);
 
     (void)events;
@@ -52,7 +52,7 @@ static void on_room(uv_poll_t *poll, int status, int events)
         o->failed(o->user, (int)count);
 }
 
-static int open_poll(struct sb_redis_writer *o, int socket_fd)
+static int open_poll(struct sb_wire_writer *o, int socket_fd)
 {
     int code;
 
@@ -70,7 +70,7 @@ static int open_poll(struct sb_redis_writer *o, int socket_fd)
 }
 
 /* Takes the buffer over. */
-static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis_buffer *bytes,
+static int write_later(struct sb_wire_writer *o, int socket_fd, struct sb_wire_buffer *bytes,
                        size_t done)
 {
     int code = o->is_open ? 0 : open_poll(o, socket_fd);
@@ -86,7 +86,7 @@ static int write_later(struct sb_redis_writer *o, int socket_fd, struct sb_redis
 
 /* On a busy socket the buffer may never become empty, so written bytes are dropped earlier: when
  * they are the larger part, so that fewer bytes are moved than were written. */
-static int write_behind(struct sb_redis_writer *o, const struct sb_redis_buffer *bytes)
+static int write_behind(struct sb_wire_writer *o, const struct sb_wire_buffer *bytes)
 {
     SB_CHECK(o->is_open && o->done <= o->rest.length, "what waits is polled for");
     if (o->done > o->rest.length / 2) {
@@ -94,11 +94,11 @@ static int write_behind(struct sb_redis_writer *o, const struct sb_redis_buffer 
         memmove(o->rest.data, o->rest.data + o->done, o->rest.length);
         o->done = 0;
     }
-    return sb_redis_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
+    return sb_wire_buffer_add(&o->rest, bytes->data, bytes->length) ? 0 : UV_ENOMEM;
 }
 
-int sb_redis_writer_write(struct sb_redis_writer *o, const uv_handle_t *socket,
-                          struct sb_redis_buffer *bytes)
+int sb_wire_writer_write(struct sb_wire_writer *o, const uv_handle_t *socket,
+                         struct sb_wire_buffer *bytes)
 {
     uv_os_fd_t fd;
     ssize_t count;
@@ -117,12 +117,12 @@ int sb_redis_writer_write(struct sb_redis_writer *o, const uv_handle_t *socket,
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct sb_redis_writer *o = handle->data;
+    struct sb_wire_writer *o = handle->data;
 
     o->closed(o->user);
 }
 
-bool sb_redis_writer_close(struct sb_redis_writer *o, void (*closed)(void *user))
+bool sb_wire_writer_close(struct sb_wire_writer *o, void (*closed)(void *user))
 {
     bool was_open = o->is_open;
 
