@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 SETUP = $(MESON) setup -Dwerror=true
 # Most tests wait for clocks and servers, so more of them run side by side than there are cores. A limit is for those that
 # hang.
-TEST_JOBS ?= $(shell echo $$((2 * $$(nproc))))
+TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
