@@ -128,6 +128,30 @@ static void a_waiter_that_leaves_passes_it_on(void **state)
     assert_int_equal(rows_of("leave"), 0);
 }
 
+/* What locks its row keeps it from leaving, and nobody waits for long for that. Its row is in the
+ * line, and goes with its next term. */
+static void a_place_that_could_not_be_left_goes_with_the_next_term(void **state)
+{
+    struct session *session = session_open(&server);
+    struct call held = wins(&one, "stay", "a");
+    struct call leave = host_call(SIMBA_OP_RELEASE, "stay", "b", 0);
+
+    waits(&two, "stay", "b", "a");
+    session_sql(session, "BEGIN");
+    session_sql(session, "SELECT id FROM simba_waiter WHERE mutex = 'stay' FOR UPDATE");
+    leave.request.timeout_ms = 300;
+    host_submit(&two, &leave, 1);
+    assert_true(host_wait(&two, &leave, 1));
+    assert_int_not_equal(leave.code, SIMBA_OK);
+    session_sql(session, "ROLLBACK");
+    session_close(session);
+    assert_int_equal(rows_of("stay"), 1);
+    gives_back(&one, &held);
+    held = wins(&two, "stay", "b");
+    gives_back(&two, &held);
+    assert_int_equal(rows_of("stay"), 0);
+}
+
 static void a_dead_client_is_passed_over_once(void **state)
 {
     struct call held = wins(&one, "dead", "a");
@@ -316,6 +340,7 @@ int main(void)
         ON_CLIENTS(without_reservations_a_newcomer_wins),
         ON_CLIENTS(a_waiter_that_hangs_costs_one_reservation_once),
         ON_CLIENTS(a_waiter_that_leaves_passes_it_on),
+        ON_CLIENTS(a_place_that_could_not_be_left_goes_with_the_next_term),
         ON_CLIENTS(a_dead_client_is_passed_over_once),
         ON_CLIENTS(a_release_after_one_that_overtook_tells_a_waiter),
         ON_CLIENTS(statements_of_the_other_library_share_the_mutex),

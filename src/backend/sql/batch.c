@@ -88,8 +88,6 @@ void sb_sql_batch_refuse(struct sb_sql_batch *batch, struct sb_sql_job *job,
 
     reply.code = error->code;
     reply.error = error;
-    if (sb_sql_leaves(job->request) && batch->line != NULL)
-        sb_sql_line_leave(batch->line, job->request->mutex, job->request->id);
     sb_sql_batch_answer(batch, job, &reply);
 }
 
