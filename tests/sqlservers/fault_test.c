@@ -6,6 +6,7 @@
 
 #include "backend/host.h"
 #include "lib/locker.h"
+#include "redis/proxy.h"
 
 #include <simba/simba.h>
 
@@ -234,6 +235,39 @@ static void connections_that_are_killed_lose_nothing_that_is_held(void **state)
     close_client(client);
 }
 
+#define SLOW_MS 20     /* between two pieces of what the server says */
+#define REQUEST_MS 100 /* less than a connection takes then, and more than an answer */
+
+static bool is_answered_in_time(void *host)
+{
+    struct call call = host_call(SIMBA_OP_ACQUIRE, "slow-server", "a", 0);
+
+    call.request.timeout_ms = REQUEST_MS;
+    host_submit(host, &call, 1);
+    assert_true(host_wait(host, &call, 1));
+    return call.code == SIMBA_OK;
+}
+
+/* As with short leases on a busy machine. */
+static void a_connection_may_take_longer_than_the_request_that_needs_it(void **state)
+{
+    struct server slow = server;
+    struct proxy proxy;
+    struct host host;
+
+    proxy_start(&proxy, server.port);
+    slow.port = proxy.port;
+    assert_int_equal(host_open(&host, server_url(&slow, dialect_admin, "")), SIMBA_OK);
+    assert_true(test_wait(is_answered_in_time, &host));
+    atomic_store(&proxy.rest_ms, SLOW_MS);
+    atomic_store(&proxy.piece, 65536);
+    atomic_store(&proxy.cut, true);
+    assert_true(test_wait(is_answered_in_time, &host));
+    atomic_store(&proxy.piece, 0);
+    assert_true(host_close(&host));
+    proxy_stop(&proxy);
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static void a_table_that_is_dropped_is_created_again(void **state)
@@ -400,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_pause_below_the_lease_is_survived),
         cmocka_unit_test(a_pause_past_the_lease_ends_the_belief_in_time),
         cmocka_unit_test(connections_that_are_killed_lose_nothing_that_is_held),
+        cmocka_unit_test(a_connection_may_take_longer_than_the_request_that_needs_it),
         cmocka_unit_test(a_table_that_is_dropped_is_created_again),
         cmocka_unit_test_setup(a_wrong_password_is_denied, create_plain),
         cmocka_unit_test(a_server_that_is_not_there_is_unavailable),

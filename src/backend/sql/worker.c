@@ -32,9 +32,11 @@
  * can still win. Most of many waiters give up then without ever having had the lock. */
 #define READ_AGAIN_MS 10
 
-/* Servers are given at least this long for an answer: a connection that is given up costs more than
- * one request's punctuality. */
+/* Servers are given at least this long for an answer and for a connection: one that is given up
+ * costs more than one request's punctuality. Where leases are short and the server is slow, none
+ * would ever be made. */
 #define ANSWER_MIN_MS 300
+#define CONNECT_MIN_MS 1000
 
 #define SLOW_MS 50     /* longer than a busy machine takes a core away for */
 #define SLOW_SHARE 100 /* one part in so many of the loop's time may go by in slow requests */
@@ -276,11 +278,13 @@ static int attempt(struct sb_sql_worker *w, int64_t now_ms, struct sb_sql_failur
 {
     const struct sb_sql_driver *driver = w->config.driver;
     int64_t deadline_ms = sb_sql_batch_deadline_ms(&w->batch);
-    int code = sb_sql_session_ensure(&w->session, deadline_ms - now_ms, failure);
+    int64_t connect_ms = sb_max(deadline_ms - now_ms, has_server(w) ? CONNECT_MIN_MS : 0);
+    int code = sb_sql_session_ensure(&w->session, connect_ms, failure);
 
     if (code != SIMBA_OK)
         return code;
     note_names(w);
+    now_ms = simba_now_ms(); /* a new connection takes its time */
     if (driver->reads_first && deadline_ms > now_ms + READ_AGAIN_MS)
         deadline_ms = now_ms + READ_AGAIN_MS;
     if (has_server(w) && deadline_ms < now_ms + ANSWER_MIN_MS)
