@@ -24,7 +24,7 @@ static struct {
     bool idle;                         /* it waits for it */
 } worker = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
-static void *work(void *unused)
+static void *run_given(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&worker.lock);
@@ -56,7 +56,7 @@ static int give(const struct cli_background *background)
     if (worker.idle)
         pthread_cond_signal(&worker.given);
     else
-        failure = pthread_create(&thread, NULL, work, NULL);
+        failure = pthread_create(&thread, NULL, run_given, NULL);
     if (failure != 0)
         worker.next = NULL;
     else if (!worker.idle)
@@ -138,6 +138,23 @@ noreturn void cli_background_leave(int status)
 {
     cli_message_flush(CLI_PATIENCE_MS);
     _exit(cli_signals_leave(status));
+}
+
+int cli_background_run(const struct cli_background_work *work)
+{
+    struct cli_background background;
+    int signals_fd = -1;
+
+    if (!cli_signals_take(&signals_fd) || !cli_background_start(&background, work->run, work->user))
+        return cli_fail_system("cannot start a thread");
+    int ended = cli_background_wait(&background, signals_fd, SIMBA_INFINITE);
+    if (ended == CLI_BACKGROUND_DONE)
+        return CLI_CONTINUE;
+    work->cancel(work->user);
+    background.ends = cli_signal_insists_again;
+    if (cli_background_wait(&background, signals_fd, work->end_ms) != CLI_BACKGROUND_DONE)
+        cli_background_leave(cli_signals_ended_by(ended));
+    return cli_signals_ended_by(ended);
 }
 
 static void warn_not_released(const struct cli_finish *finish)

@@ -37,6 +37,19 @@ bool cli_background_is_done(struct cli_background *background);
 /* Ends the program while the thread still runs: nothing that it may use is destroyed. */
 noreturn void cli_background_leave(int status);
 
+/* All that a verb does, where a signal is to end it in an orderly way. */
+struct cli_background_work {
+    void (*run)(void *user);
+    void (*cancel)(void *user); /* on the main thread: `run` returns soon */
+    void *user;
+    int64_t end_ms; /* how long it may take to return then */
+};
+
+/* Runs it. Returns CLI_CONTINUE, or the exit code of the signal that ended it, or of what the
+ * system refused. At a second signal, and when it takes longer than `end_ms`, it ends the
+ * program. */
+int cli_background_run(const struct cli_background_work *work);
+
 /* A last step of the program. */
 struct cli_finish {
     void (*run)(void *user);

@@ -1,17 +1,22 @@
 /*
  * handover.c - `simba handover`: asks the owner of a mutex to finish, and waits until another has
  * it. The request stands on the store; this file only writes it and looks at what comes of it.
+ *
+ * The calls of the store run on a thread of their own. A signal ends the wait, and withdraws the
+ * request.
  */
 #include "cli/handover.h"
 
 #include "base/text.h"
 #include "base/time.h"
+#include "cli/background.h"
 #include "cli/cli.h"
 #include "cli/store.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <pwd.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,7 +37,10 @@ static struct handover {
     int64_t wait_ms;
     bool anyway; /* also if nobody waits */
 
+    const struct cli *cli;
     const char *mutex;
+    _Atomic bool cancelled;
+    int status; /* the exit code */
     simba_client *client;
     struct simba_handover request;
     struct simba_owner owner; /* as it was seen last; an empty id: nobody */
@@ -98,7 +106,10 @@ static int print_not_done(int64_t waited_ms)
     char waited[32];
 
     simba_duration_format(waited_ms, waited, sizeof waited);
-    if (is_over() && strcmp(handover.owner.id, request->owner) == 0)
+    if (is_over() && handover.owner.id[0] == 0)
+        cli_message("%s has given '%s' up, but %s has not taken it; nobody has it", request->owner,
+                    handover.mutex, request->to);
+    else if (is_over() && strcmp(handover.owner.id, request->owner) == 0)
         cli_message("%s has given '%s' up, and has it again: nobody else has taken it",
                     request->owner, handover.mutex);
     else if (!is_over())
@@ -225,33 +236,55 @@ static bool is_where_it_should_be(void)
            (to[0] == 0 || strcmp(handover.owner.id, to) == 0);
 }
 
+/* Whether the others have had their turn: where a successor is named they pass the mutex on to it,
+ * and come back only when it does not take it. */
+static bool is_settled(void)
+{
+    return handover.request.to[0] == 0 || handover.owner.id[0] != 0;
+}
+
+/* By a request that is over at once, in place of the one that stands there. */
+static int withdraw(void)
+{
+    handover.request.left_ms = 1;
+    if (simba_client_handover_ask(handover.client, handover.mutex, &handover.request,
+                                  CLI_HANDOVER_TIMEOUT_MS, &handover.error) != SIMBA_OK)
+        return cli_fail(&handover.error);
+    cli_message("the request is withdrawn; if %s has heard of it, it hands '%s' over",
+                handover.request.owner, handover.mutex);
+    return CLI_EXIT_OK;
+}
+
 /* A store that is down for a while does not end the wait. */
 static int await(void)
 {
     int64_t begun_ms = simba_now_ms();
     int64_t until_ms = sb_later(begun_ms, handover.wait_ms);
-    bool settles = false;
+    int64_t settled_ms = SIMBA_INFINITE;
     int code = SIMBA_OK;
 
     do {
+        if (atomic_load(&handover.cancelled))
+            return withdraw();
         poll(NULL, 0, (int)sb_earlier(sb_time_left(until_ms, simba_now_ms()), LOOK_MS));
         code = read_owner();
         if (code != SIMBA_OK || !is_over())
             continue;
         if (is_where_it_should_be())
             return print_done(handover.request.owner, &handover.owner);
-        if (!settles)
-            until_ms = sb_earlier(until_ms, sb_later(simba_now_ms(), SETTLE_MS));
-        settles = true;
-    } while (simba_now_ms() < until_ms);
+        if (!is_settled())
+            settled_ms = SIMBA_INFINITE;
+        else if (settled_ms == SIMBA_INFINITE)
+            settled_ms = sb_later(simba_now_ms(), SETTLE_MS);
+    } while (simba_now_ms() < sb_earlier(until_ms, settled_ms));
     if (code != SIMBA_OK)
         return cli_fail(&handover.error);
-    if (settles && handover.owner.id[0] == 0)
+    if (is_settled() && is_over() && handover.owner.id[0] == 0)
         return print_done(handover.request.owner, &handover.owner);
     return print_not_done(simba_now_ms() - begun_ms);
 }
 
-static int ask(const struct cli *cli)
+static int ask(void)
 {
     struct simba_handover *request = &handover.request;
     int status;
@@ -265,32 +298,52 @@ static int ask(const struct cli *cli)
     if (status != CLI_CONTINUE)
         return status;
     request->left_ms = handover.wait_ms;
-    if (cli_handover_ask(cli, handover.client, handover.mutex, &handover.owner, request,
+    if (cli_handover_ask(handover.cli, handover.client, handover.mutex, &handover.owner, request,
                          &handover.error) != SIMBA_OK)
         return cli_fail(&handover.error);
     handover.wait_ms = request->left_ms;
+    if (!handover.cli->quiet)
+        cli_message("%s is asked to hand '%s' over; it hears of that when it renews its lease",
+                    request->owner, handover.mutex);
     return await();
 }
 
 /* A store that no process has used yet has no owner to ask. */
-static int run(struct cli *cli, int argc, char **argv)
+static void work(void *user)
 {
     const struct simba_owner nobody = SIMBA_OWNER_NONE;
+    int code = cli_store_open_existing(handover.cli, &handover.client, &handover.error);
+
+    (void)user;
+    if (code == SIMBA_OK)
+        handover.status = ask();
+    else if (code == SIMBA_ENOTFOUND)
+        handover.status = print_done("", &nobody);
+    else
+        handover.status = cli_fail(&handover.error);
+    cli_store_close(handover.client);
+}
+
+static void cancel(void *user)
+{
+    (void)user;
+    atomic_store(&handover.cancelled, true);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    const struct cli_background_work all = {
+        .run = work, .cancel = cancel, .end_ms = CLI_HANDOVER_TIMEOUT_MS};
 
     (void)argc;
     if (handover.wait_ms != SIMBA_UNSET && handover.wait_ms <= 0)
         return cli_usage_error(cli, "--wait: an owner needs time to finish");
     if (handover.to != NULL && simba_id_validate(handover.to, &handover.error) != SIMBA_OK)
         return cli_usage_error(cli, "--to: %s", handover.error.text);
+    handover.cli = cli;
     handover.mutex = argv[0];
-    int code = cli_store_open_existing(cli, &handover.client, &handover.error);
-    if (code == SIMBA_ENOTFOUND)
-        return print_done("", &nobody);
-    if (code != SIMBA_OK)
-        return cli_fail(&handover.error);
-    int status = ask(cli);
-    cli_store_close(handover.client);
-    return status;
+    int status = cli_background_run(&all);
+    return status == CLI_CONTINUE ? handover.status : status;
 }
 
 static const char details[] =
@@ -306,7 +359,8 @@ static const char details[] =
     "The first in line gets the mutex. With --to it is that waiter, which must wait already: the\n"
     "others get the mutex for a moment, start nothing, and pass it on; but a 'lock' that has\n"
     "waited for less than a ttl runs its command. If nobody waits, nobody is asked, unless with\n"
-    "--anyway. A request ends the term that it has seen, and is void after -w.\n"
+    "--anyway. A request ends the term that it has seen, and is void after -w. A signal (Ctrl-C)\n"
+    "withdraws it.\n"
     "\n"
     "With --json it is an object with mutex, handed_over (true or false), from, to (empty: "
     "nobody)\n"
@@ -317,8 +371,8 @@ static const char details[] =
     "  simba handover dispatcher --to host2 -w 1m\n"
     "\n"
     "Exit codes: 0 when another has it, or nobody had it; 75 when the owner has not given way in\n"
-    "time, nobody waits, or another than --to has it; or 64, 69, 77, 78 as 'simba --help' lists\n"
-    "them.";
+    "time, nobody waits, or --to does not have it; or 64, 69, 77, 78 as 'simba --help' lists\n"
+    "them. 128 and the number of the signal that ended it.";
 
 const struct cli_verb cli_verb_handover = {
     .name = "handover",

@@ -6,7 +6,6 @@
  * released.
  */
 #include "cli/background.h"
-#include "cli/events.h"
 #include "cli/move.h"
 #include "cli/names.h"
 #include "cli/store.h"
@@ -213,6 +212,11 @@ static void work(void *user)
     cli_store_close(m->move.to.client);
 }
 
+static void cancel(void *user)
+{
+    cli_move_cancel(&((struct migrate *)user)->move);
+}
+
 /* ---- The verb -------------------------------------------------------------------------------- */
 
 static int check(const struct migrate *m, const struct cli *cli, int argc, char **argv)
@@ -232,9 +236,8 @@ static int check(const struct migrate *m, const struct cli *cli, int argc, char 
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct migrate *m = &migrate;
-    struct cli_background background;
-    int signals_fd = -1;
-    int ended;
+    const struct cli_background_work all = {
+        .run = work, .cancel = cancel, .user = m, .end_ms = END_MS};
 
     m->status = check(m, cli, argc, argv);
     if (m->status != CLI_CONTINUE)
@@ -250,16 +253,8 @@ static int run(struct cli *cli, int argc, char **argv)
     m->move.try_once = m->move.try_once || m->move.wait_ms == 0;
     m->patterns_count = argc - 2;
     m->patterns = argv + 2;
-    if (!cli_signals_take(&signals_fd) || !cli_background_start(&background, work, m))
-        return cli_fail_system("migrate");
-    ended = cli_background_wait(&background, signals_fd, SIMBA_INFINITE);
-    if (ended == CLI_BACKGROUND_DONE)
-        return m->status;
-    cli_move_cancel(&m->move);
-    background.ends = cli_signal_insists_again;
-    if (cli_background_wait(&background, signals_fd, END_MS) != CLI_BACKGROUND_DONE)
-        cli_background_leave(cli_signals_ended_by(ended));
-    return m->keeps ? m->status : cli_signals_ended_by(ended);
+    int status = cli_background_run(&all);
+    return status == CLI_CONTINUE || m->keeps ? m->status : status;
 }
 
 static const char details[] =

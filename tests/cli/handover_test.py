@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,6 +106,41 @@ def the_named_waiter_gets_it_and_the_others_start_nothing(mutex):
     contains(a.said(), " over to C~")
     end(a, b, c)
     equal(lines("ran"), ["A", "C"])
+
+
+@use_store
+def a_named_waiter_that_has_died_keeps_nobody_out(mutex):
+    a, b, c = three("lead", mutex)
+    c.stop()
+    if sys.argv[1] == "zookeeper":  # where it owns until its session ends
+        contains(read(handover(mutex, "--to", "C", *WAIT).out), " to C~")
+    else:
+        said = handover(mutex, "--to", "C", *WAIT, code=75).said()
+        true(re.search(rf"A~\w+ has given '{mutex}' up, (but it is with B~\w+, not with C~|and has it again)", said), said)
+    wait_until(lambda: len(lines("ran")) == 2, "another one runs")
+    equal(lines("ended"), ["A"])
+    c.send(signal.SIGCONT)
+    end(c, a, b)
+
+
+@use_store
+def an_interrupted_request_is_withdrawn(mutex):
+    a = member("lead", "A", mutex, lease=["--ttl", "1s", "--transition", "20s"])
+    wait_until(lambda: lines("ran") == ["A"], "A runs")
+    b = member("lead", "B", mutex)
+    waiting(mutex, 1)
+    fence = status(mutex)["fence"]
+    a.stop()
+    asking = Simba("handover", mutex, *WAIT)
+    wait_until(lambda: "is asked to hand" in asking.said(), "it has asked")
+    equal(asking.end(signal.SIGINT), -signal.SIGINT)
+    contains(asking.said(), "the request is withdrawn")
+    a.send(signal.SIGCONT)
+    until = time.monotonic() + 1.5  # a renewal
+    while time.monotonic() < until:
+        equal(status(mutex)["fence"], fence)
+    equal((lines("ran"), lines("ended")), (["A"], []))
+    end(b, a)
 
 
 @use_store
