@@ -10,13 +10,14 @@
  * marked has been moved completely, and after a crash the move can be done again.
  *
  * The mark is an owner like any other, whose lease outlives this program. On the way back the
- * store with the mark is TO: the mutex is then acquired under the id of the mark, so that no
- * waiter gets it in between.
+ * store with the mark is TO: nobody can own there as long as it stands. So the mark itself is what
+ * is held on TO, until the last step releases it.
  */
 #include "cli/move.h"
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "base/url.h"
 #include "cli/last_run.h"
 #include "cli/store.h"
@@ -36,21 +37,26 @@
 #define MARK_NOTE " (moved to "
 #define TARGET_MAX 96 /* bytes of the URL in a mark */
 
+/* What is left of the lease of a mark. One with less is that of a move which is under way, or which
+ * was killed: its lease is an ordinary one. */
+#define MARK_MIN_MS ((int64_t)3600 * 1000)
+
 struct held {
     const struct cli_move_side *side;
     const char *mutex;
     char id[SIMBA_ID_MAX + 1];
     uint64_t fence;
-    simba_locker *locker; /* NULL: not held */
-    bool detached;
-    bool was_marked; /* it was acquired under the id of its mark */
+    bool holds;
+    simba_locker *locker; /* that renews; NULL: nobody does */
+    bool marked;          /* by an earlier move, and that is what holds */
 };
 
 /* ---- Marks ----------------------------------------------------------------------------------- */
 
-static bool is_mark(const char *id)
+static bool is_mark(const struct cli_move_side *side, const struct simba_owner *owner)
 {
-    return strncmp(id, MARK "~", sizeof MARK) == 0;
+    return strncmp(owner->id, MARK "~", sizeof MARK) == 0 &&
+           (!side->detaches || sb_time_left(owner->transition_at_ms, simba_now_ms()) > MARK_MIN_MS);
 }
 
 static int make_mark(const struct cli_move *move, char id[SIMBA_ID_MAX + 1],
@@ -106,6 +112,12 @@ static int create(const struct held *held, bool detachable, simba_locker **ret_l
     return simba_locker_create(held->side->client, &options, ret_locker, error);
 }
 
+static void close_locker(struct held *held)
+{
+    simba_locker_close(held->locker);
+    held->locker = NULL;
+}
+
 static int acquire(struct cli_move *move, struct held *held, struct simba_error *error)
 {
     int code = create(held, held->side->detaches, &held->locker, error);
@@ -121,10 +133,9 @@ static int acquire(struct cli_move *move, struct held *held, struct simba_error 
         code = simba_locker_acquire(held->locker, error);
     set_waiting(move, NULL);
     held->fence = simba_locker_fence(held->locker);
-    if (code != SIMBA_OK) {
-        simba_locker_close(held->locker);
-        held->locker = NULL;
-    }
+    held->holds = code == SIMBA_OK;
+    if (code != SIMBA_OK)
+        close_locker(held);
     return code;
 }
 
@@ -132,41 +143,27 @@ static int acquire(struct cli_move *move, struct held *held, struct simba_error 
 static int lease(struct held *held, int64_t lease_ms, struct simba_error *error)
 {
     int64_t deadline_ms;
-    int code = held->detached ? SIMBA_OK : simba_locker_detach(held->locker, error);
+    int code = held->locker == NULL ? SIMBA_OK : simba_locker_detach(held->locker, error);
 
     if (code != SIMBA_OK)
         return code;
-    held->detached = true;
+    close_locker(held);
     return simba_client_renew(held->side->client, held->mutex, held->id, held->fence, lease_ms,
                               TIMEOUT_MS, &deadline_ms, error);
 }
 
-static int release(struct held *held, struct simba_error *error)
-{
-    int code;
-
-    if (held->locker == NULL)
-        return SIMBA_OK;
-    code = held->detached ? simba_client_end(held->side->client, held->mutex, held->id, held->fence,
-                                             TIMEOUT_MS, error)
-                          : simba_locker_release(held->locker, error);
-    simba_locker_close(held->locker);
-    held->locker = NULL;
-    return code;
-}
-
-/* After a failure: as it was before. */
-static void give_back(struct held *held)
+static void release(struct held *held)
 {
     struct simba_error error;
     int code;
 
-    if (held->locker != NULL && held->was_marked) {
-        code = lease(held, SIMBA_LEASE_MAX_MS, &error);
-        simba_locker_close(held->locker);
-    } else {
-        code = release(held, &error);
-    }
+    if (!held->holds)
+        return;
+    code = held->locker == NULL ? simba_client_end(held->side->client, held->mutex, held->id,
+                                                   held->fence, TIMEOUT_MS, &error)
+                                : simba_locker_release(held->locker, &error);
+    close_locker(held);
+    held->holds = false;
     if (code != SIMBA_OK)
         cli_message("warning: '%s' may stay held on %s by %s: %s", held->mutex, held->side->shown,
                     held->id, error.text);
@@ -174,12 +171,15 @@ static void give_back(struct held *held)
 
 /* ---- The steps ------------------------------------------------------------------------------- */
 
-static int read_owner(const struct held *held, struct simba_owner *owner, struct simba_error *error)
+/* Where a store does not keep the token of a term its revision stands for it. */
+static int read_owner(struct held *held, struct simba_owner *owner, struct simba_error *error)
 {
-    uint64_t revision;
+    int code = simba_client_revision(held->side->client, held->mutex, TIMEOUT_MS, owner,
+                                     &held->fence, error);
 
-    return simba_client_revision(held->side->client, held->mutex, TIMEOUT_MS, owner, &revision,
-                                 error);
+    if (code == SIMBA_OK && owner->fence != 0)
+        held->fence = owner->fence;
+    return code;
 }
 
 static void tell_wait(const struct cli_move *move, const struct held *held, const char *owner)
@@ -207,16 +207,16 @@ static int hold_to(struct cli_move *move, struct held *to, struct cli_moved *mov
 
     if (code != SIMBA_OK)
         return code;
-    to->was_marked = to->side->detaches && is_mark(owner.id);
-    if (to->was_marked)
+    to->holds = to->marked = to->side->detaches && is_mark(to->side, &owner);
+    if (to->marked) {
         sb_text_copy(to->id, sizeof to->id, owner.id);
-    else
-        code = simba_id_unique("migrate", to->id, error);
-    if (!to->was_marked)
-        tell_wait(move, to, owner.id);
-    if (code == SIMBA_OK)
-        code = acquire(move, to, error);
-    return judge(to, code, owner.id, moved);
+        return SIMBA_OK;
+    }
+    code = simba_id_unique("migrate", to->id, error);
+    if (code != SIMBA_OK)
+        return code;
+    tell_wait(move, to, owner.id);
+    return judge(to, acquire(move, to, error), owner.id, moved);
 }
 
 static int hold_from(struct cli_move *move, struct held *from, const struct held *to,
@@ -246,9 +246,11 @@ static int fail_taken(const struct held *held, struct simba_error *error)
                         held->side->shown);
 }
 
-/* Tokens on TO must be above those of FROM. */
-static int raise_floor(const struct held *from, const struct held *to, struct simba_error *error)
+/* Tokens on TO must be above those of FROM. On some stores the term on TO has the new number then,
+ * by which it is released. */
+static int raise_floor(const struct held *from, struct held *to, struct simba_error *error)
 {
+    struct simba_owner owner = SIMBA_OWNER_NONE;
     bool done = true;
     int code;
 
@@ -262,7 +264,9 @@ static int raise_floor(const struct held *from, const struct held *to, struct si
                             "own, is at %llu: whatever checks tokens would refuse its owners",
                             from->mutex, (unsigned long long)from->fence, to->side->shown,
                             (unsigned long long)to->fence);
-    if (code == SIMBA_OK && !done)
+    if (code == SIMBA_OK && done)
+        code = read_owner(to, &owner, error);
+    if (code == SIMBA_OK && strcmp(owner.id, to->id) != 0)
         code = fail_taken(to, error);
     return code;
 }
@@ -274,7 +278,7 @@ static int transfer(struct held *from, struct held *to, struct cli_moved *moved,
     int code = SIMBA_OK;
 
     if (to->side->detaches)
-        code = lease(to, HOLD_MS, error);
+        code = lease(to, HOLD_MS, error); /* it shortens no mark */
     else if (!simba_locker_is_held(to->locker))
         code = fail_taken(to, error);
     if (code == SIMBA_OK)
@@ -288,25 +292,22 @@ static int transfer(struct held *from, struct held *to, struct cli_moved *moved,
     moved->state = CLI_MOVED;
     moved->fence = from->fence;
     moved->above = to->fence > from->fence ? to->fence : from->fence;
-    if (from->side->detaches)
-        simba_locker_close(from->locker);
-    else
-        moved->kept = from->locker;
-    from->locker = NULL;
-    to->was_marked = false;
-    give_back(to);
+    moved->kept = from->locker;
+    from->holds = to->marked = false;
+    release(to);
     return SIMBA_OK;
 }
 
-/* Whether there is something to move. */
+/* Whether there is something to move. A mark without a lease ends with its process, which may have
+ * died already: that is not over. */
 static bool is_movable(const struct cli_move *move, const struct held *from,
                        const struct simba_owner *owner, struct cli_moved *moved)
 {
     moved->fence = owner->fence;
     moved->on = from->side;
     sb_text_copy(moved->owner, sizeof moved->owner, owner->id);
-    if (is_mark(owner->id))
-        moved->state = CLI_MOVED_BEFORE;
+    if (is_mark(from->side, owner))
+        moved->state = from->side->detaches ? CLI_MOVED_BEFORE : CLI_MOVED_HELD;
     else if (owner->id[0] != 0 && move->try_once)
         moved->state = CLI_MOVED_HELD;
     return moved->state == CLI_MOVED;
@@ -324,12 +325,13 @@ int cli_move_mutex(struct cli_move *move, const char *mutex, struct cli_moved *r
     if (code != SIMBA_OK || !is_movable(move, &from, &owner, ret_moved) || move->dry_run)
         return code;
     code = hold_to(move, &to, ret_moved, error);
-    if (code == SIMBA_OK && to.locker != NULL)
+    if (code == SIMBA_OK && to.holds)
         code = hold_from(move, &from, &to, ret_moved, error);
-    if (code == SIMBA_OK && from.locker != NULL)
+    if (code == SIMBA_OK && from.holds)
         code = transfer(&from, &to, ret_moved, error);
-    give_back(&from);
-    give_back(&to);
+    release(&from);
+    if (!to.marked) /* then it stays as it was */
+        release(&to);
     return code;
 }
 
