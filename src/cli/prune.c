@@ -134,8 +134,8 @@ static int judge(const char *mutex, uint64_t *ret_revision, struct verdict *verd
 
     if (code != SIMBA_OK)
         return code;
-    if (owner.id[0] != '\0') {
-        keep(verdict, "held by %s", owner.id);
+    if (owner.id[0] != '\0' || *ret_revision == 0) {
+        keep(verdict, owner.id[0] != '\0' ? "held by %s" : "the store does not know it", owner.id);
         return SIMBA_OK;
     }
     code = check_queue(mutex, verdict, error);

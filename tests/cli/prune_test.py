@@ -98,6 +98,13 @@ def names_that_nobody_uses_go_and_their_tokens_never_go_back(prefix):
         removed(prefix + "a")
 
 
+@THE.case
+def a_name_that_the_store_does_not_know_is_not_removed(prefix):
+    token(prefix + "known")
+    contains(out("prune", prefix + "misspelt", "--unused-for", "0s", "--dry-run"), "the store does not know it")
+    equal(prune(prefix + "misspelt", "--unused-for", "0s"), {prefix + "misspelt": "kept"})
+
+
 @on_stores_that_remember
 def a_name_that_was_used_meanwhile_stays(prefix):
     token(prefix + "a")
