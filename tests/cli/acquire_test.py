@@ -180,6 +180,16 @@ def a_keeper_renews_until_its_process_ends_and_leaves_no_output_open():
 
 
 @on_every_store
+def a_keeper_that_is_killed_leaves_the_mutex_to_the_end_of_its_lease():
+    with subprocess.Popen(["sleep", "100"]) as sleeper:
+        term = acquire("-n", "--keep", str(sleeper.pid))
+        os.kill(term["keeper"], signal.SIGKILL)
+        equal(run("lock", "-w", "30s", "m", "--", "true").code, 0)
+        true(sleeper.poll() is None, "the process that it was kept for goes on")
+        sleeper.kill()
+
+
+@on_every_store
 def a_keeper_obeys_no_request_to_hand_over():
     """Its process would work on beside the next owner."""
     with subprocess.Popen(["sleep", "100"]) as sleeper:
