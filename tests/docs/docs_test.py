@@ -23,6 +23,7 @@ ROOT, PROGRAM, COMPILER = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              *sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))]
 COMMANDS_HEADING = "## From the shell"
+TASKS = "docs/guide/tasks.md"
 START, START_HEADING = "docs/guide/getting-started.md", "## On one machine"
 COMMAND_LINE, COMMAND_LINE_HEADING = "docs/guide/command-line.md", "## Sixty seconds"
 README_LINES = 130
@@ -253,8 +254,8 @@ def prepare_folder(folder, report="exit 0"):
     """The program, and the scripts that the documents' commands run."""
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(PROGRAM, os.path.join(folder, "bin", "simba"))
-    for name, script in (("backup.sh", "exit 0"), ("report.sh", report),
-                         ("dispatcher", "echo leading; exec sleep 60")):
+    for name, script in (("backup.sh", "exit 0"), ("build.sh", "exit 0"), ("deploy.sh", "exit 0"),
+                         ("report.sh", report), ("upload.sh", "exit 0"), ("dispatcher", "echo leading; exec sleep 60")):
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\n{script}\n")
@@ -271,6 +272,19 @@ def check_commands(text, heading=COMMANDS_HEADING):
     with tempfile.TemporaryDirectory() as folder:
         prepare_folder(folder)
         return list(filter(None, (run_command(command, folder) for command in commands)))
+
+
+def check_scripts(text):
+    """Each block is a script."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_folder(folder)
+        faults = []
+        for number, block in enumerate(blocks(text, "sh")):
+            name = f"script{number}.sh"
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(block)
+            faults.append(run_command(f"sh -e ./{name}", folder))
+        return list(filter(None, faults)) if faults else ["the page shows no script"]
 
 
 def check_cron(page, machines=3):
@@ -414,7 +428,10 @@ def cases():
     yield "docs/guide/migration.md: the commands run", check_equivalents(migration), False
     yield ("twin: a command with an unknown option",
            check_equivalents(replaced(migration, "simba lock -w 30s", "simba lock --waiting 30s")), True)
-    for page in (COMMAND_LINE, START):
+    tasks = read(TASKS)
+    yield f"{TASKS}: the scripts run", check_scripts(tasks), False
+    yield "twin: a script with an unknown option", check_scripts(replaced(tasks, "--for 10m", "--fore 10m")), True
+    for page in (TASKS, START):
         yield f"{page}: a crontab line runs the job once", check_cron(read(page)), False
     yield ("twin: a crontab line that waits",
            check_cron("simba lock nightly -- ./report.sh"), True)
