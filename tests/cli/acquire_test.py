@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Locks without a command: `simba acquire`, `renew` and `release` as a script and a CI job use them.
 
-    acquire_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
+    acquire_test.py STORE LATE_INTERRUPT    sqlite, redis, postgres, mariadb or zookeeper; "" where nothing is preloaded
 """
 import json
 import os
@@ -10,11 +10,12 @@ import subprocess
 import sys
 
 import stores
-from program import (PATIENCE, PROGRAM, Simba, case, contains, equal, is_alive, is_free, main, now, number, read,
+from program import (PATIENCE, PROGRAM, Simba, Skipped, case, contains, equal, is_alive, is_free, main, now, number, read,
                      run, stays_taken, true, wait_until)
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
          "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
+LATE_INTERRUPT = sys.argv[2]
 HAS_LEASES = sys.argv[1] != "zookeeper"
 WORDS = ["SIMBA_MUTEX", "SIMBA_CONTENDER_ID", "SIMBA_FENCE", "SIMBA_DEADLINE", "SIMBA_FOR", "SIMBA_KEEPER"]
 
@@ -180,13 +181,26 @@ def a_keeper_renews_until_its_process_ends_and_leaves_no_output_open():
 
 
 @on_every_store
+def an_interrupt_with_the_mutex_tells_of_none():
+    """Ctrl-C reaches both processes. What is printed must be held."""
+    if not LATE_INTERRUPT:
+        raise Skipped("nothing can be preloaded before a sanitizer")
+    with subprocess.Popen(["sleep", "100"]) as sleeper:
+        program = run("acquire", "m", "-n", "--keep", str(sleeper.pid), env={"LD_PRELOAD": LATE_INTERRUPT})
+        sleeper.kill()
+    equal((program.code, read(program.out)), (128 + signal.SIGINT, ""))
+    wait_until(is_free, "it is free")
+
+
+@on_every_store
 def a_keeper_that_is_killed_leaves_the_mutex_to_the_end_of_its_lease():
     with subprocess.Popen(["sleep", "100"]) as sleeper:
         term = acquire("-n", "--keep", str(sleeper.pid))
         os.kill(term["keeper"], signal.SIGKILL)
-        equal(run("lock", "-w", "30s", "m", "--", "true").code, 0)
-        true(sleeper.poll() is None, "the process that it was kept for goes on")
+        next_owner = run("lock", "-w", "30s", "m", "--", "true")
+        goes_on = sleeper.poll() is None
         sleeper.kill()
+    equal((next_owner.code, goes_on), (0, True))
 
 
 @on_every_store
