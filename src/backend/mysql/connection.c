@@ -265,7 +265,7 @@ const struct sb_sql_driver sb_mysql_driver = {
     .tend = sb_mysql_tend,
     .inspect = sb_mysql_inspect,
     .run_all = sb_mysql_run_all,
-    .read_lines = sb_mysql_read_lines,
+    .read_queues = sb_mysql_read_queues,
     .init_schema = sb_mysql_init_schema,
     .announce = sb_mysql_announce,
 };

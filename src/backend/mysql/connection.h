@@ -12,8 +12,8 @@
 
 #include <stdatomic.h>
 
-/* What is known of the client's sleeping connection: see sleeper.h. */
-enum sb_mysql_sleeper_state {
+/* What is known of the client's sleeping connection: see listener.h. */
+enum sb_mysql_listener_state {
     SB_MYSQL_DEAF,     /* there is none, or it is not woken */
     SB_MYSQL_ON_TRIAL, /* it waits for a wake-up by its own client */
     SB_MYSQL_HEARS
@@ -27,9 +27,9 @@ struct sb_mysql_settings {
     struct sb_sql_address address;         /* first: see SB_SQL_ADDRESS_OPTIONS */
     const struct simba_backend_host *host; /* NULL: nobody is told */
     char client[SB_SQL_CLIENT_MAX + 1];    /* by which its waiters are woken; empty: they are not */
-    atomic_int sleeper;                    /* enum sb_mysql_sleeper_state */
+    atomic_int listener;                   /* enum sb_mysql_listener_state */
     atomic_bool called;                    /* a waiter was told that it is its turn */
-    atomic_bool warned_of_queue;           /* that contenders do not wait in line */
+    atomic_bool warned_of_queue;           /* that contenders do not wait in a queue */
 };
 
 /* What the URLs take behind the '?'. */
@@ -188,7 +188,7 @@ bool sb_mysql_fetch_row(struct sb_mysql_connection *connection, MYSQL_STMT *stat
 struct sb_mysql_next {
     uint64_t place; /* of the item, from 1; 0: it counts for nothing */
     struct sb_sql_waiter waiter;
-    int64_t reserved_until_ms; /* 0: it is in the line */
+    int64_t reserved_until_ms; /* 0: it is in the queue */
     unsigned long id_length;
     unsigned long client_length;
 };
@@ -232,13 +232,13 @@ int sb_mysql_leave_many(struct sb_mysql_connection *connection, struct sb_sql_it
 int sb_mysql_next_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure);
 
-/* ---- line.c: contenders that wait ------------------------------------------------------------ */
+/* ---- queue.c: contenders that wait ----------------------------------------------------------- */
 
 /* Wakes a client: ends the sleep of its second connection. Whatever becomes of it. */
 void sb_mysql_wake(struct sb_mysql_connection *connection, const char *client);
 
-/* After a release: wakes the waiter that the mutex is reserved for, and the first of the line. Sets
- * item->next and item->crowded. */
+/* After a release: wakes the waiter that the mutex is reserved for, and the first of the queue.
+ * Sets item->next and item->crowded. */
 void sb_mysql_wake_next(struct sb_mysql_connection *connection, struct sb_sql_item *item);
 
 /* Sets `next` of the item. */
@@ -253,7 +253,7 @@ bool sb_mysql_is_called(struct sb_mysql_connection *connection, const struct sb_
 void sb_mysql_announce(struct sb_sql_connection *connection, enum simba_notice notice,
                        const char *mutex, const struct sb_sql_waiter *to);
 
-/* Hands a free mutex on to the first of the line. */
+/* Hands a free mutex on to the first of the queue. */
 void sb_mysql_hand_on(struct sb_mysql_connection *connection, struct sb_sql_item *item);
 
 /* SB_SQL_JOIN and SB_SQL_LEAVE of run_all. */
@@ -315,7 +315,7 @@ int sb_mysql_run_all(struct sb_sql_connection *connection, struct sb_sql_item *c
 /* ---- poll.c: looks at what is waited for ----------------------------------------------------- */
 
 /* See struct sb_sql_driver. */
-int sb_mysql_read_lines(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
-                        size_t count, struct sb_sql_failure *failure);
+int sb_mysql_read_queues(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                         size_t count, struct sb_sql_failure *failure);
 
 #endif

@@ -32,7 +32,7 @@ struct many {
     size_t count;
     const uint64_t *version_max;
     bool has_terms;
-    bool fair; /* heeds the line: see SB_MYSQL_ACQUIRE_FAIR, SB_MYSQL_RELEASE_ALONE */
+    bool fair; /* heeds the queue: see SB_MYSQL_ACQUIRE_FAIR, SB_MYSQL_RELEASE_ALONE */
     struct sb_text text;
     MYSQL_BIND *binds;
     size_t bound;

@@ -5,7 +5,7 @@
  */
 #include "backend/module.h"
 
-#include "backend/mysql/sleeper.h"
+#include "backend/mysql/listener.h"
 #include "backend/sql/worker.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -20,7 +20,7 @@ struct simba_backend {
     struct sb_mysql_settings settings;
     struct sb_sql_worker *worker;
     struct sb_sql_waiters *waiters;
-    struct sb_mysql_sleeper *sleeper;
+    struct sb_mysql_listener *listener;
     pthread_mutex_t lock; /* guards the next */
     bool closing;         /* the worker is about to go */
     void (*closed)(void *argument);
@@ -79,10 +79,10 @@ static void on_first_waiter(void *user)
 {
     simba_backend *b = user;
 
-    sb_mysql_sleeper_want(b->sleeper);
+    sb_mysql_listener_want(b->listener);
 }
 
-/* On the sleeper's thread, which may outlive the worker. */
+/* On the listener's thread, which may outlive the worker. */
 static void nudge_worker(simba_backend *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -114,7 +114,7 @@ static void forget(void *argument)
     (void)argument;
 }
 
-/* The sleeper has no thread before a contender waits, so it can be taken back at once. */
+/* The listener has no thread before a contender waits, so it can be taken back at once. */
 static int start(simba_backend *b, const struct sb_sql_limits *limits, struct simba_error *error)
 {
     const struct sb_sql_waiters_config waiters = {
@@ -124,7 +124,7 @@ static int start(simba_backend *b, const struct sb_sql_limits *limits, struct si
         .first = on_first_waiter,
         .user = b,
     };
-    const struct sb_mysql_sleeper_config sleeper = {
+    const struct sb_mysql_listener_config listener = {
         .host = b->host,
         .settings = &b->settings,
         .woken = on_woken,
@@ -144,13 +144,13 @@ static int start(simba_backend *b, const struct sb_sql_limits *limits, struct si
     int code = sb_sql_waiters_create(&waiters, &b->waiters, error);
 
     if (code == SIMBA_OK)
-        code = sb_mysql_sleeper_create(&sleeper, &b->sleeper, error);
+        code = sb_mysql_listener_create(&listener, &b->listener, error);
     if (code != SIMBA_OK)
         return code;
     worker.waiters = b->waiters;
     code = sb_sql_worker_start(&worker, &b->worker, error);
     if (code != SIMBA_OK)
-        sb_mysql_sleeper_close(b->sleeper, forget, NULL);
+        sb_mysql_listener_close(b->listener, forget, NULL);
     return code;
 }
 
@@ -190,7 +190,7 @@ static void listen_to(simba_backend *b, const char *mutex, const char *id, bool 
     sb_sql_waiters_listen(b->waiters, mutex, id == NULL, on);
 }
 
-static void on_sleeper_closed(void *argument)
+static void on_listener_closed(void *argument)
 {
     simba_backend *b = argument;
     void (*closed)(void *argument) = b->closed;
@@ -204,11 +204,11 @@ static void on_worker_stopped(void *argument)
 {
     simba_backend *b = argument;
 
-    sb_mysql_sleeper_close(b->sleeper, on_sleeper_closed, b);
+    sb_mysql_listener_close(b->listener, on_listener_closed, b);
 }
 
-/* The sleeper lets go of its connection first: the last that the worker does is to end its sleep on
- * the server. */
+/* The listener lets go of its connection first: the last that the worker does is to end its sleep
+ * on the server. */
 static void close_client(simba_backend *b, void (*closed)(void *argument), void *argument)
 {
     b->closed = closed;
@@ -216,7 +216,7 @@ static void close_client(simba_backend *b, void (*closed)(void *argument), void 
     pthread_mutex_lock(&b->lock);
     b->closing = true;
     pthread_mutex_unlock(&b->lock);
-    sb_mysql_sleeper_stop(b->sleeper);
+    sb_mysql_listener_stop(b->listener);
     sb_sql_worker_stop(b->worker, on_worker_stopped, b);
 }
 

@@ -1,6 +1,6 @@
 /*
  * poll.c - the looks of a client at what its contenders wait for, and at who is next there. Owns
- * the worker's part in the client's sleep: see sleeper.h.
+ * the worker's part in the client's sleep: see listener.h.
  */
 #include "backend/mysql/connection.h"
 
@@ -20,7 +20,7 @@ static void hold_lock(struct sb_mysql_connection *c)
     MYSQL_RES *result;
     MYSQL_ROW row;
 
-    if (c->holds_lock || atomic_load(&c->settings->sleeper) == SB_MYSQL_DEAF)
+    if (c->holds_lock || atomic_load(&c->settings->listener) == SB_MYSQL_DEAF)
         return;
     sb_text_init(&text, buffer, sizeof buffer);
     sb_text_add(&text, "SELECT GET_LOCK('%s" SB_MYSQL_HELD "', 0)", c->settings->client);
@@ -32,7 +32,7 @@ static void hold_lock(struct sb_mysql_connection *c)
 }
 
 /* Takes note of whose turn it is. A released mutex that was not handed on is: another library has
- * released it, or the one that it was reserved for has not come. So the line goes on over those
+ * released it, or the one that it was reserved for has not come. So the queue goes on over those
  * that are dead. At the end of a lease the waiters come by themselves. */
 static void take_line(struct sb_mysql_connection *c, struct sb_sql_item *item)
 {
@@ -75,8 +75,8 @@ static int read_many(struct sb_mysql_connection *c, struct sb_sql_item *const *i
 }
 
 /* The trial shows whether a wake-up reaches this client's own sleeping connection. */
-int sb_mysql_read_lines(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
-                        size_t count, struct sb_sql_failure *failure)
+int sb_mysql_read_queues(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                         size_t count, struct sb_sql_failure *failure)
 {
     struct sb_mysql_connection *c = (struct sb_mysql_connection *)connection;
     int code = SIMBA_OK;
@@ -89,7 +89,7 @@ int sb_mysql_read_lines(struct sb_sql_connection *connection, struct sb_sql_item
         code = count == 1 ? read_line(c, items[0], failure) : read_many(c, items, count, failure);
     for (size_t i = 0; i < count && code == SIMBA_OK && !c->read_only; i++)
         take_line(c, items[i]);
-    if (code == SIMBA_OK && atomic_load(&c->settings->sleeper) == SB_MYSQL_ON_TRIAL)
+    if (code == SIMBA_OK && atomic_load(&c->settings->listener) == SB_MYSQL_ON_TRIAL)
         sb_mysql_wake(c, c->settings->client);
     return code;
 }

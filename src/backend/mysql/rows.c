@@ -53,8 +53,8 @@ static int select_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     return select_row(c, item, false, failure);
 }
 
-/* With the place in the line. A waiter has the owner's release look for waiters by a mark: see
- * line.c. Where that comes too late, the record is read once more. */
+/* With the place in the queue. A waiter has the owner's release look for waiters by a mark: see
+ * queue.c. Where that comes too late, the record is read once more. */
 static int read_place(struct sb_mysql_connection *c, struct sb_sql_item *item,
                       struct sb_sql_failure *failure)
 {

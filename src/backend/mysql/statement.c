@@ -38,7 +38,7 @@
 #define IS_FREE SB_MYSQL_IS_FREE
 #define MAY_RELEASE "version = ? AND " IS_OWNER
 
-/* ---- The line. All look-ups are ranges of the index (mutex, reserved_until, since, id). In READ
+/* ---- The queue. All look-ups are ranges of the index (mutex, reserved_until, since, id). In READ
  * COMMITTED what is only read is not locked. */
 
 #define WAITERS SB_MYSQL_WAITERS
@@ -51,8 +51,8 @@
     " ORDER BY x.since, x.id LIMIT 1) f ON 1 = 1"
 #define JOIN_FIRST " LEFT JOIN " WAITERS " w ON w.mutex = ? AND w.id = f.id"
 
-/* With the mark: there may be more in the line. Without a reservation the first one is called all
- * the same and so leaves the line: a dead one is called once. */
+/* With the mark: there may be more in the queue. Without a reservation the first one is called all
+ * the same and so leaves the queue: a dead one is called once. */
 #define RESERVED "if(w.id IS NULL, 0, (if(? > 0, " NOW ", 0) + ?) | 1)"
 #define CALLED ", w.reserved_until = " NOW " + ?"
 

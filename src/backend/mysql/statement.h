@@ -10,7 +10,7 @@
 
 /* Parts that several statements have. */
 #define SB_MYSQL_NOW "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
-/* The lowest bit of acquired_at is the mark of a mutex that others wait for: see line.c. */
+/* The lowest bit of acquired_at is the mark of a mutex that others wait for: see queue.c. */
 #define SB_MYSQL_KEEP_MARK                                                                         \
     "acquired_at = timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 2000 * 2"        \
     " + mod(acquired_at, 2)"
@@ -57,14 +57,14 @@
 #define SB_MYSQL_JOIN                                                                              \
     "INSERT INTO " SB_MYSQL_WAITERS " (mutex, id, since, client, reserved_until, note) VALUES "
 
-/* One that is reserved for keeps its place, unless the reservation is over. A row in the line is
+/* One that is reserved for keeps its place, unless the reservation is over. A row in the queue is
  * left alone. The first assignment is made while reserved_until has its old value. */
 #define SB_MYSQL_KEEP_PLACE                                                                        \
     " ON DUPLICATE KEY UPDATE since = if(reserved_until = 0 OR reserved_until > " SB_MYSQL_NOW     \
     ", since, VALUES(since)), client = VALUES(client), reserved_until = 0"
 
 /* Who is to be woken when a mutex is free, as two rows: the one that it is reserved for, and the
- * first of the line. Behind the select list's first column, the item's place. */
+ * first of the queue. Behind the select list's first column, the item's place. */
 #define SB_MYSQL_SELECT_NEXT                                                                       \
     ", id, client, reserved_until FROM " SB_MYSQL_WAITERS SB_MYSQL_BY_ORDER                        \
     " WHERE mutex = ? AND reserved_until "
@@ -81,8 +81,8 @@ enum sb_mysql_statement {
     SB_MYSQL_ACQUIRE_FAIR,   /* unless the mutex is reserved for another id */
     SB_MYSQL_ACQUIRE_QUEUED, /* the same, for an id that may have a place; that ends */
     SB_MYSQL_RELEASE_ALONE,  /* unless it is marked */
-    SB_MYSQL_RELEASE_ON,     /* and reserve for the first of the line */
-    SB_MYSQL_HAND_ON,        /* reserve a free mutex for the first of the line */
+    SB_MYSQL_RELEASE_ON,     /* and reserve for the first of the queue */
+    SB_MYSQL_HAND_ON,        /* reserve a free mutex for the first of the queue */
     SB_MYSQL_MARK,           /* that others wait for a mutex which is owned */
     SB_MYSQL_NEXT,           /* SB_MYSQL_SELECT_NEXT */
     SB_MYSQL_FORGET,         /* delete rows that have counted for nothing for 5 s */

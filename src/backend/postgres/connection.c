@@ -57,7 +57,7 @@ static size_t send_limit(struct sb_postgres_exchange *exchange, bool careful)
 
 #define STEPS_MAX 4
 
-/* An acquire of a mutex that has a mark in its row looks at the line in a second statement. */
+/* An acquire of a mutex that has a mark in its row looks at the queue in a second statement. */
 static int list_acquire(const struct sb_sql_values *values, int steps[STEPS_MAX])
 {
     bool looks = values->queued || values->joins || values->thorough;
@@ -95,7 +95,7 @@ static int list_release(struct sb_postgres_connection *c, const struct sb_sql_va
  * hits. Returns how many they are.
  *
  * A release looks for waiters in a statement of its own, behind that which takes the row of the
- * mutex: so it sees all that were in the line by then (rows.c relies on it). A statement sees what
+ * mutex: so it sees all that were in the queue by then (rows.c relies on it). A statement sees what
  * was there when it began, so one statement for both could miss one that joins meanwhile. To hand
  * on would cost more than the release where nobody waits: without a crowd it follows only if the
  * look finds a waiter.

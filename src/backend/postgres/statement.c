@@ -68,8 +68,8 @@
 #define CLEAR_LEASE CLEAR("0")
 
 /* A mutex that may be reserved has a mark in its row: `acquired_at` lies ahead. So an acquire that
- * finds none need not look at the line, which would cost it a quarter more. The mark says nothing
- * else: one that finds it looks at the line. It is there for longer than any reservation that is
+ * finds none need not look at the queue, which would cost it a quarter more. The mark says nothing
+ * else: one that finds it looks at the queue. It is there for longer than any reservation that is
  * made together with it. */
 #define MARKED(reserve) NOW OP("+") reserve "::bigint" OP("+") "100"
 #define CLEAR_AND_MARK CLEAR(MARKED("$4"))
@@ -88,7 +88,7 @@
     IS_MUTEX " AND " IS_OWNER " AND transition_at" OP(">") NOW " AND " HAS_NEXT_VERSION
 #define MAY_RELEASE IS_MUTEX " AND " IS_OWNER " AND version" OP("=") "$3::bigint"
 
-/* ---- The line: all look-ups are ranges of the index (mutex, reserved_until, since). A bound that
+/* ---- The queue: all look-ups are ranges of the index (mutex, reserved_until, since). A bound that
  * the clock gives cannot be one of an index, hence the bound 0 beside it. The collation of the
  * mutex decides on the index: a single waiter is found by the primary key, also by a plan that was
  * made while the table was empty. */
@@ -103,7 +103,8 @@
 #define RESERVED IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2"
 #define IS_OVER "w.reserved_until" OP(">") "0 AND NOT " LASTS
 /* Two seconds after its mark or its lease has ended a mutex is reserved for nobody. Otherwise one
- * who may only write rows of the line could bar it by reservations that end one after the other. */
+ * who may only write rows of the queue could bar it by reservations that end one after the
+ * other. */
 #define IS_FREE_FOR_LONG "greatest(acquired_at, transition_at)" OP("<") "(" NOW OP("-") "2000)"
 #define NOT_RESERVED                                                                               \
     "(" IS_FREE_FOR_LONG " OR NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED "))"
@@ -128,7 +129,7 @@
              " ELSE NOT pg_catalog.txid_visible_in_snapshot(" FULL_XMAX ", " SNAPSHOT ") END"
 
 /* One that has waited before and was reserved for has its old place, as long as the reservation is
- * not over. A row in the line is left alone: it costs no commit. */
+ * not over. A row in the queue is left alone: it costs no commit. */
 #define JOIN                                                                                       \
     "INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"                \
     " SELECT $1::pg_catalog.text, $2::pg_catalog.text, " NOW_US ", $3::pg_catalog.text, 0, ''"     \
@@ -156,9 +157,9 @@
         IS_MUTEX " AND transition_at" OP("<") NOW " AND " OTHERS_WAIT)
 
 /* Reservations that are over, and observers whose client is dead. Others may be deleting the same
- * ones. Each is a range of the index, which passes over the line itself, and is deleted by where it
- * lies: a plan that was made while the table was empty would look for a list of ids in the whole
- * line. */
+ * ones. Each is a range of the index, which passes over the queue itself, and is deleted by where
+ * it lies: a plan that was made while the table was empty would look for a list of ids in the whole
+ * queue. */
 #define IS_ONE_OF(condition)                                                                       \
     "w.ctid" OP("=") "ANY(ARRAY(SELECT w.ctid FROM " WAITERS " w WHERE " IN_LINE_OF                \
                      " AND " condition " LIMIT 100 FOR UPDATE SKIP LOCKED))"
@@ -172,7 +173,7 @@
     "pg_catalog.octet_length(l.client)" OP(">") "0 AND pg_catalog.octet_length(l.client)" OP(      \
         "<") "64 AND pg_catalog.octet_length(l.id)" OP("<") "1000"
 
-/* The first one leaves the line also where nothing is reserved: a dead one is woken once. A waiter
+/* The first one leaves the queue also where nothing is reserved: a dead one is woken once. A waiter
  * whose row is locked is about to leave, or to win. It is passed over, so that two clients
  * that hand on never wait for each other.
  *
@@ -204,8 +205,8 @@
     " SELECT pg_catalog.count(" TELL_CLIENT("l.kind", "l.id::pg_catalog.text") "), (" OBSERVERS    \
     "), EXISTS (SELECT FROM held) FROM line l WHERE " CAN_BE_TOLD
 
-/* Reservations that another has overtaken: their waiters are in the line again, in their old
- * places. A waiter whose row is locked is about to enter the line itself, or to leave. */
+/* Reservations that another has overtaken: their waiters are in the queue again, in their old
+ * places. A waiter whose row is locked is about to enter the queue itself, or to leave. */
 #define RESTORE                                                                                    \
     "UPDATE " WAITERS " w SET reserved_until = 0 WHERE " IS_ONE_OF(                                \
         "w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2")

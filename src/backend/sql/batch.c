@@ -1,5 +1,5 @@
 /*
- * batch.c - the queue of requests, the jobs of a batch and their answers. Must not know how jobs
+ * batch.c - the pending requests, the jobs of a batch and their answers. Must not know how jobs
  * are carried out.
  */
 #include "backend/sql/batch.h"
@@ -18,10 +18,10 @@
 #define BLOCKED_LONG_MS 500
 #define BLOCKED_REST 4
 
-struct sb_sql_line *sb_sql_batch_line(const struct sb_sql_batch *batch,
-                                      const struct sb_sql_repository *r)
+struct sb_sql_places *sb_sql_batch_places(const struct sb_sql_batch *batch,
+                                          const struct sb_sql_repository *r)
 {
-    return r->connection->has_queue ? batch->line : NULL;
+    return r->connection->has_queue ? batch->places : NULL;
 }
 
 bool sb_sql_leaves(const struct simba_request *request)
@@ -39,12 +39,12 @@ struct sb_sql_claim sb_sql_claim_of(const struct sb_sql_batch *batch,
                                  .transition_ms = request->transition_ms,
                                  .fence = request->fence,
                                  .outlives_client = request->outlives_client};
-    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    struct sb_sql_places *places = sb_sql_batch_places(batch, r);
 
-    if (line != NULL && (request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_RELEASE)) {
+    if (places != NULL && (request->op == SIMBA_OP_ACQUIRE || request->op == SIMBA_OP_RELEASE)) {
         claim.reserve_ms = request->reserve_ms;
-        claim.client = sb_sql_line_client(line);
-        claim.queued = sb_sql_line_has(line, request->mutex, request->id);
+        claim.client = sb_sql_places_client(places);
+        claim.queued = sb_sql_places_has(places, request->mutex, request->id);
     }
     return claim;
 }
@@ -145,16 +145,16 @@ static void warn_of_version(const struct sb_sql_batch *batch, struct sb_sql_conn
 }
 
 /* A place is given up by an acquire that wins and by every release. */
-static void note_line(struct sb_sql_line *line, const struct sb_sql_job *job)
+static void note_line(struct sb_sql_places *places, const struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     bool acquires = request->op == SIMBA_OP_ACQUIRE;
     bool releases = request->op == SIMBA_OP_RELEASE;
 
     if ((acquires && job->changed) || releases)
-        sb_sql_line_leave(line, request->mutex, request->id);
+        sb_sql_places_leave(places, request->mutex, request->id);
     if ((acquires && !job->changed) || releases)
-        sb_sql_line_set_crowded(line, request->mutex, acquires || job->item.crowded);
+        sb_sql_places_set_crowded(places, request->mutex, acquires || job->item.crowded);
 }
 
 static void wake(struct sb_sql_connection *connection, const struct sb_sql_job *job)
@@ -174,8 +174,8 @@ static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
 {
     const struct sb_sql_driver *driver = r->connection->driver;
     const struct simba_request *request = job->request;
-    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
-    bool wakes_all = request->op == SIMBA_OP_RELEASE && line == NULL;
+    struct sb_sql_places *places = sb_sql_batch_places(batch, r);
+    bool wakes_all = request->op == SIMBA_OP_RELEASE && places == NULL;
 
     if (request->op == SIMBA_OP_ACQUIRE && batch->waiters != NULL)
         sb_sql_waiters_note(batch->waiters, request->mutex, !job->changed);
@@ -185,8 +185,8 @@ static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
         r->connection->has_written = true;
     if (!job->changed && request->op == SIMBA_OP_ACQUIRE && driver->contended != NULL)
         driver->contended(r->connection);
-    if (line != NULL)
-        note_line(line, job);
+    if (places != NULL)
+        note_line(places, job);
     if (job->changed && driver->announce != NULL)
         driver->announce(r->connection, wakes_all ? SIMBA_NOTICE_RELEASED : SIMBA_NOTICE_CHANGED,
                          request->mutex, NULL);
@@ -284,20 +284,20 @@ void sb_sql_batch_fail(struct sb_sql_batch *batch, const struct simba_error *err
             sb_sql_batch_refuse(batch, &batch->jobs[i], error);
 }
 
-/* ---- The queue ------------------------------------------------------------------------------- */
+/* ---- Pending requests ------------------------------------------------------------------------ */
 
-void sb_sql_queue_clear(struct sb_sql_queue *q)
+void sb_sql_pending_clear(struct sb_sql_pending *q)
 {
     sb_free(q->entries);
-    *q = (struct sb_sql_queue){NULL, 0, 0};
+    *q = (struct sb_sql_pending){NULL, 0, 0};
 }
 
-bool sb_sql_queue_add(struct sb_sql_queue *q, const struct sb_sql_queue_entry *entry)
+bool sb_sql_pending_add(struct sb_sql_pending *q, const struct sb_sql_pending_entry *entry)
 {
     SB_CHECK(q->count <= q->room, "a queue has no more entries than room");
     if (q->count == q->room) {
         size_t room = q->room * 2 + 64;
-        struct sb_sql_queue_entry *entries = sb_realloc(q->entries, room * sizeof *entries);
+        struct sb_sql_pending_entry *entries = sb_realloc(q->entries, room * sizeof *entries);
 
         if (entries == NULL)
             return false;
@@ -319,13 +319,14 @@ static int64_t blocked_ms(unsigned attempts, int64_t took_ms)
     return pause_ms < BLOCKED_MAX_MS ? pause_ms : BLOCKED_MAX_MS;
 }
 
-bool sb_sql_queue_add_blocked(struct sb_sql_queue *q, struct sb_sql_batch *batch, int64_t took_ms)
+bool sb_sql_pending_add_blocked(struct sb_sql_pending *q, struct sb_sql_batch *batch,
+                                int64_t took_ms)
 {
     int64_t now_ms = simba_now_ms();
 
     for (size_t i = 0; i < batch->count; i++) {
         struct sb_sql_job *job = &batch->jobs[i];
-        struct sb_sql_queue_entry entry = {job->request, job->deadline_ms, now_ms, job->attempts};
+        struct sb_sql_pending_entry entry = {job->request, job->deadline_ms, now_ms, job->attempts};
 
         if (job->state != SB_SQL_JOB_WAITING)
             continue;
@@ -333,16 +334,16 @@ bool sb_sql_queue_add_blocked(struct sb_sql_queue *q, struct sb_sql_batch *batch
             entry.due_ms += blocked_ms(++entry.attempts, job->joined ? 0 : took_ms);
         if (entry.due_ms > entry.deadline_ms)
             entry.due_ms = entry.deadline_ms;
-        if (!sb_sql_queue_add(q, &entry))
+        if (!sb_sql_pending_add(q, &entry))
             return false;
         job->state = SB_SQL_JOB_ANSWERED; /* the queue has the request again */
     }
     return true;
 }
 
-static const struct sb_sql_queue_entry *first_due(const struct sb_sql_queue *q)
+static const struct sb_sql_pending_entry *first_due(const struct sb_sql_pending *q)
 {
-    const struct sb_sql_queue_entry *first = NULL;
+    const struct sb_sql_pending_entry *first = NULL;
 
     for (size_t i = 0; i < q->count; i++)
         if (first == NULL || q->entries[i].due_ms < first->due_ms)
@@ -350,9 +351,9 @@ static const struct sb_sql_queue_entry *first_due(const struct sb_sql_queue *q)
     return first;
 }
 
-int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *q)
+int64_t sb_sql_pending_due_ms(const struct sb_sql_pending *q)
 {
-    const struct sb_sql_queue_entry *first = first_due(q);
+    const struct sb_sql_pending_entry *first = first_due(q);
     size_t fresh = 0;
 
     if (first == NULL)
@@ -364,16 +365,16 @@ int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *q)
 
 /* Renewals that are not due yet go along, blocked requests do not. Where none is due, it is a full
  * batch of renewals. */
-void sb_sql_queue_take(struct sb_sql_queue *q, struct sb_sql_batch *batch, bool all)
+void sb_sql_pending_take(struct sb_sql_pending *q, struct sb_sql_batch *batch, bool all)
 {
-    const struct sb_sql_queue_entry *first = first_due(q);
+    const struct sb_sql_pending_entry *first = first_due(q);
     int64_t now_ms = simba_now_ms();
     bool blocked = first != NULL && first->attempts > 0 && (first->due_ms <= now_ms || all);
     size_t left = 0;
 
     batch->count = 0;
     for (size_t i = 0; i < q->count; i++) {
-        const struct sb_sql_queue_entry *entry = &q->entries[i];
+        const struct sb_sql_pending_entry *entry = &q->entries[i];
         bool fits = (entry->attempts > 0) == blocked &&
                     (!blocked || entry->due_ms <= now_ms || all) && batch->count < SB_SQL_BATCH_MAX;
 

@@ -9,7 +9,7 @@
 #ifndef SB_SQL_BATCH_H
 #define SB_SQL_BATCH_H
 
-#include "backend/sql/line.h"
+#include "backend/sql/places.h"
 #include "backend/sql/repository.h"
 #include "backend/sql/waiters.h"
 
@@ -31,12 +31,12 @@ struct sb_sql_job {
     enum sb_sql_job_state state;
     bool found;              /* the mutex is on the store: item.record is set */
     bool changed;            /* the request had an effect that others may want to know of */
-    bool thorough;           /* ACQUIRE: the next change looks at the line, see is_marked */
+    bool thorough;           /* ACQUIRE: the next change looks at the queue, see is_marked */
     bool blocked;            /* another client has locked the row: not in this run any more */
     bool untried;            /* blocked only by the lock that another job has met before it */
     bool beaten;             /* an ACQUIRE that was found to be unable to win: item.record is set */
     int64_t locked_since_ms; /* such a one has met a lock; 0: it has not */
-    bool joined;             /* it has entered the line in this run, and not tried again since */
+    bool joined;             /* it has entered the queue in this run, and not tried again since */
     enum sb_sql_part part;
     struct sb_sql_item item;
 };
@@ -44,7 +44,7 @@ struct sb_sql_job {
 struct sb_sql_batch {
     const struct simba_backend_host *host;
     struct sb_sql_waiters *waiters; /* NULL: the store tells by other means */
-    struct sb_sql_line *line;       /* NULL: its contenders do not wait in line */
+    struct sb_sql_places *places;   /* NULL: its contenders do not wait in a queue */
     size_t count;
     struct sb_sql_job jobs[SB_SQL_BATCH_MAX];
     struct sb_sql_item *items[SB_SQL_BATCH_MAX]; /* of the statements that are run together */
@@ -55,9 +55,9 @@ struct sb_sql_claim sb_sql_claim_of(const struct sb_sql_batch *batch,
                                     const struct sb_sql_repository *repository,
                                     const struct simba_request *request);
 
-/* The line that contenders wait in; NULL: there is none, or the store has no table for it. */
-struct sb_sql_line *sb_sql_batch_line(const struct sb_sql_batch *batch,
-                                      const struct sb_sql_repository *repository);
+/* The queue that contenders wait in; NULL: there is none, or the store has no table for it. */
+struct sb_sql_places *sb_sql_batch_places(const struct sb_sql_batch *batch,
+                                          const struct sb_sql_repository *repository);
 
 /* Whether it is a RELEASE that only gives up a place. */
 bool sb_sql_leaves(const struct simba_request *request);
@@ -115,16 +115,16 @@ int sb_sql_batch_inspect(struct sb_sql_batch *batch, struct sb_sql_repository *r
  *     change    all conditional updates in one transaction; what hit is answered at once
  *     read      the rows of those that did not hit, and what is only read: mostly they are done
  *     create    the rows that are missing, and once more from the start
- *     enter     the line, with those that have to wait and are not in it; then they read again
+ *     enter     the queue, with those that have to wait and are not in it; then they read again
  *
  * No wait is long: a row that another client has locked is left for a later run, so that it delays
  * no other mutex. */
 int sb_sql_rows_write(struct sb_sql_batch *batch, struct sb_sql_repository *repository,
                       struct sb_sql_failure *failure);
 
-/* ---- The queue ------------------------------------------------------------------------------- */
+/* ---- Pending requests ------------------------------------------------------------------------ */
 
-struct sb_sql_queue_entry {
+struct sb_sql_pending_entry {
     struct simba_request *request;
     int64_t deadline_ms;
     int64_t due_ms;    /* not before */
@@ -132,29 +132,29 @@ struct sb_sql_queue_entry {
 };
 
 /* Begins as zeros. */
-struct sb_sql_queue {
-    struct sb_sql_queue_entry *entries;
+struct sb_sql_pending {
+    struct sb_sql_pending_entry *entries;
     size_t count;
     size_t room;
 };
 
-void sb_sql_queue_clear(struct sb_sql_queue *queue);
+void sb_sql_pending_clear(struct sb_sql_pending *pending);
 
 /* False when memory is short. */
-bool sb_sql_queue_add(struct sb_sql_queue *queue, const struct sb_sql_queue_entry *entry);
+bool sb_sql_pending_add(struct sb_sql_pending *pending, const struct sb_sql_pending_entry *entry);
 
 /* Adds the jobs that still wait, because they met a lock; those that were not tried are due at
  * once. The last attempt took `took_ms`. False when memory is short: those that are still waiting
  * were not added. */
-bool sb_sql_queue_add_blocked(struct sb_sql_queue *queue, struct sb_sql_batch *batch,
-                              int64_t took_ms);
+bool sb_sql_pending_add_blocked(struct sb_sql_pending *pending, struct sb_sql_batch *batch,
+                                int64_t took_ms);
 
 /* When the first is due; a full batch is due at once. SIMBA_INFINITE: there is none. */
-int64_t sb_sql_queue_due_ms(const struct sb_sql_queue *queue);
+int64_t sb_sql_pending_due_ms(const struct sb_sql_pending *pending);
 
 /* Moves what goes together with the one that is due first into the batch. Blocked requests go by
  * themselves and when they are due, so that neither their locks nor their deadlines concern the
  * others. `all`: whether they are due or not. */
-void sb_sql_queue_take(struct sb_sql_queue *queue, struct sb_sql_batch *batch, bool all);
+void sb_sql_pending_take(struct sb_sql_pending *pending, struct sb_sql_batch *batch, bool all);
 
 #endif

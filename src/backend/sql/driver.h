@@ -7,12 +7,12 @@
  *     simba_mutex(mutex, acquired_at, ttl_at, transition_at, owner_id, version)
  *     simba_waiter(mutex, id, since, client, reserved_until, note)
  *
- * The first is shared with other libraries. The second is ours: the line of those that wait, by
+ * The first is shared with other libraries. The second is ours: the queue of those that wait, by
  * `since`, in microseconds of the database's clock. A row with a `reserved_until`, in milliseconds,
- * is out of the line: the free mutex is kept for it until then, and after that the row counts for
+ * is out of the queue: the free mutex is kept for it until then, and after that the row counts for
  * nothing. Where that is negative, the row is that of a client with observers, until then. To hand
  * a mutex on, which is part of a RELEASE and of a LEAVE: if the mutex is free and not reserved,
- * reserve it for the first of the line, wake that one, and tell the second.
+ * reserve it for the first of the queue, wake that one, and tell the second.
  *
  * Where the table simba_mutex has them, three columns more keep what the version alone cannot tell:
  *
@@ -64,7 +64,7 @@ struct sb_sql_record {
     int64_t since_ms; /* when that term began; 0: not known */
 
     /* SB_SQL_SELECT_PLACE tells these; elsewhere they are 0: */
-    int64_t place;             /* of the id in the line, from 1; 0: it is not in it */
+    int64_t place;             /* of the id in the queue, from 1; 0: it is not in it */
     int64_t reserved_until_ms; /* for another id; 0: for none */
     bool changing;             /* a change of the row is not committed yet */
 };
@@ -128,7 +128,7 @@ struct sb_sql_values {
     bool queued;        /* ACQUIRE, RELEASE: the id may have a place; a change that hits ends it */
     bool thorough;      /* ACQUIRE: the row's mark is not enough to know of a reservation */
     bool joins;         /* ACQUIRE: may JOIN and SELECT_PLACE in its transaction if it misses.
-                           RELEASE: there are others in the line, as far as is known */
+                           RELEASE: there are others in the queue, as far as is known */
 };
 
 /* What may help after a failure. */
@@ -160,11 +160,11 @@ struct sb_sql_item {
     bool done;                   /* carried out: what follows is known */
     bool hit;                    /* a row was found, added or changed; only where it is done */
     bool read;                   /* ACQUIRE that is queued or joins: not hit, but read */
-    bool joined;                 /* ACQUIRE that joins: the id was not in the line before */
+    bool joined;                 /* ACQUIRE that joins: the id was not in the queue before */
     bool crowded;                /* RELEASE, LEAVE: others wait */
     struct sb_sql_record record; /* where it was found or changed */
 
-    /* RELEASE, LEAVE: whom to wake after the commit: the first of the line, and the second, which
+    /* RELEASE, LEAVE: whom to wake after the commit: the first of the queue, and the second, which
      * is told of the reservation. Empty where the statement wakes them. */
     struct sb_sql_waiter next[2];
 };
@@ -271,9 +271,9 @@ struct sb_sql_driver {
 
     /* For polls on behalf of waiters, where the connection has a queue: reads records like run_all,
      * all of them, and sets next[0] to the waiter that the mutex is reserved for, next[1] to the
-     * first of the line. NULL where waiters hear of releases by other means. */
-    int (*read_lines)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
-                      size_t count, struct sb_sql_failure *failure);
+     * first of the queue. NULL where waiters hear of releases by other means. */
+    int (*read_queues)(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                       size_t count, struct sb_sql_failure *failure);
 
     /* Reads a property, or writes it and leaves *ret_property alone, in the table
      *

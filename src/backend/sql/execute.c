@@ -172,14 +172,15 @@ static bool is_beaten(const struct simba_request *request, const struct sb_sql_r
     return request->reserve_ms > 0 && record->reserved_until_ms > 0;
 }
 
-/* Done when it was a READ, or an ACQUIRE that cannot win and has its place in the line. */
+/* Done when it was a READ, or an ACQUIRE that cannot win and has its place in the queue. */
 static int read_one(const struct sb_sql_batch *batch, struct sb_sql_repository *r,
                     struct sb_sql_job *job, struct sb_sql_failure *failure)
 {
     const struct simba_request *request = job->request;
     struct sb_sql_record *record = &job->item.record;
-    struct sb_sql_line *line = request->op == SIMBA_OP_ACQUIRE ? sb_sql_batch_line(batch, r) : NULL;
-    int code = line != NULL
+    struct sb_sql_places *places =
+        request->op == SIMBA_OP_ACQUIRE ? sb_sql_batch_places(batch, r) : NULL;
+    int code = places != NULL
                    ? sb_sql_repository_get_place(r, request->mutex, request->id, record, failure)
                    : sb_sql_repository_get_owner(r, request->mutex, record, failure);
 
@@ -189,8 +190,9 @@ static int read_one(const struct sb_sql_batch *batch, struct sb_sql_repository *
     job->changed = false;
     job->beaten = job->found && is_beaten(request, record);
     if (request->op == SIMBA_OP_READ ||
-        (job->beaten && (line == NULL || (record->place > 0 &&
-                                          sb_sql_line_has(line, request->mutex, request->id)))))
+        (job->beaten &&
+         (places == NULL ||
+          (record->place > 0 && sb_sql_places_has(places, request->mutex, request->id)))))
         job->state = SB_SQL_JOB_DONE;
     return SIMBA_OK;
 }
@@ -279,12 +281,12 @@ static int acquire(const struct sb_sql_batch *batch, struct sb_sql_repository *r
 {
     const struct simba_request *request = job->request;
     const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
-    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    struct sb_sql_places *places = sb_sql_batch_places(batch, r);
     int code = sb_sql_repository_acquire_and_get_owner(r, &claim, ret_acquired, &job->item.record,
                                                        failure);
 
-    if (line != NULL && !*ret_acquired)
-        sb_sql_line_enter(line, request->mutex, request->id);
+    if (places != NULL && !*ret_acquired)
+        sb_sql_places_enter(places, request->mutex, request->id);
     return code;
 }
 
@@ -384,8 +386,8 @@ static void answer_leaves(struct sb_sql_batch *batch)
 
         if (job->state != SB_SQL_JOB_WAITING || !sb_sql_leaves(job->request))
             continue;
-        if (batch->line != NULL)
-            sb_sql_line_leave(batch->line, job->request->mutex, job->request->id);
+        if (batch->places != NULL)
+            sb_sql_places_leave(batch->places, job->request->mutex, job->request->id);
         sb_sql_batch_answer(batch, job, &reply);
     }
 }
@@ -428,7 +430,7 @@ int sb_sql_batch_run(struct sb_sql_batch *batch, struct sb_sql_repository *repos
 {
     int code;
 
-    if (sb_sql_batch_line(batch, repository) == NULL)
+    if (sb_sql_batch_places(batch, repository) == NULL)
         answer_leaves(batch);
     code = read_all(batch, repository, failure);
     SB_CHECK(!repository->in_transaction, "a run begins outside of a transaction");

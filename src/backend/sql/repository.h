@@ -27,7 +27,7 @@ struct sb_sql_claim {
     uint64_t fence; /* of the term to renew; 0: any of this id */
     bool outlives_client;
 
-    /* A contender that waits in line; without a client it does neither wait nor heed it. */
+    /* A contender that waits in a queue; without a client it does neither wait nor heed it. */
     int64_t reserve_ms; /* 0: no reservations */
     const char *client; /* NULL: none */
     bool queued;        /* it may have a place */
@@ -76,7 +76,7 @@ int sb_sql_repository_try_init_mutex(struct sb_sql_repository *repository, const
 int sb_sql_repository_get_owner(struct sb_sql_repository *repository, const char *mutex,
                                 struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
-/* The same, with the id's place in the line, and with the reservation for another one. */
+/* The same, with the id's place in the queue, and with the reservation for another one. */
 int sb_sql_repository_get_place(struct sb_sql_repository *repository, const char *mutex,
                                 const char *id, struct sb_sql_record *ret_record,
                                 struct sb_sql_failure *failure);
@@ -105,14 +105,14 @@ int sb_sql_repository_release(struct sb_sql_repository *repository, const char *
                               const char *id, uint64_t version, bool *ret_released,
                               struct sb_sql_record *ret_record, struct sb_sql_failure *failure);
 
-/* The same for a contender, which also gives up its place in the line. Tells whom to wake, see
+/* The same for a contender, which also gives up its place in the queue. Tells whom to wake, see
  * struct sb_sql_item. */
 int sb_sql_repository_hand_on(struct sb_sql_repository *repository,
                               const struct sb_sql_claim *claim, uint64_t version,
                               bool *ret_released, struct sb_sql_record *ret_record,
                               struct sb_sql_waiter next[2], struct sb_sql_failure *failure);
 
-/* Gives up a place in the line. A mutex that is free is handed on. Tells whom to wake. */
+/* Gives up a place in the queue. A mutex that is free is handed on. Tells whom to wake. */
 int sb_sql_repository_leave(struct sb_sql_repository *repository, const struct sb_sql_claim *claim,
                             struct sb_sql_waiter next[2], struct sb_sql_failure *failure);
 

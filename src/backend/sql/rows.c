@@ -13,10 +13,11 @@
  * longer way. */
 #define ROUNDS 5
 
-/* So many of a line are told of a release. */
+/* So many of a queue are told of a release. */
 #define TOLD 2
 
-/* How often a contender that has entered the line comes back for a change that is not committed. */
+/* How often a contender that has entered the queue comes back for a change that is not
+ * committed. */
 #define CHANGING_MAX 10
 
 /* Into how many parts statements that fail together are split. Some servers take a second to say
@@ -36,14 +37,14 @@ static bool concerns(enum sb_sql_part part, const struct sb_sql_job *job)
     return job->state == SB_SQL_JOB_WAITING && !job->blocked && job->part == part;
 }
 
-/* Whether it is in the line, and comes back for a change that was not committed. */
+/* Whether it is in the queue, and comes back for a change that was not committed. */
 static bool comes_back(const struct sb_sql_batch *batch, const struct sb_sql_repository *r,
                        const struct sb_sql_job *job)
 {
-    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    struct sb_sql_places *places = sb_sql_batch_places(batch, r);
 
-    return line != NULL && job->attempts > 0 && job->request->op == SIMBA_OP_ACQUIRE &&
-           sb_sql_line_has(line, job->request->mutex, job->request->id);
+    return places != NULL && job->attempts > 0 && job->request->op == SIMBA_OP_ACQUIRE &&
+           sb_sql_places_has(places, job->request->mutex, job->request->id);
 }
 
 static void prepare_change(const struct run *run, struct sb_sql_job *job)
@@ -61,15 +62,15 @@ static void prepare_change(const struct run *run, struct sb_sql_job *job)
                                                       : SB_SQL_RELEASE;
     if (claim.client == NULL || claim.queued || sb_sql_leaves(request))
         return;
-    item->values.joins = sb_sql_line_is_crowded(run->batch->line, request->mutex) &&
+    item->values.joins = sb_sql_places_is_crowded(run->batch->places, request->mutex) &&
                          (request->op == SIMBA_OP_RELEASE ||
-                          sb_sql_line_enter(run->batch->line, request->mutex, request->id));
+                          sb_sql_places_enter(run->batch->places, request->mutex, request->id));
 }
 
 static void prepare_job(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
-    struct sb_sql_line *line = sb_sql_batch_line(run->batch, run->repository);
+    struct sb_sql_places *places = sb_sql_batch_places(run->batch, run->repository);
     struct sb_sql_item *item = &job->item;
 
     memset(item, 0, sizeof *item);
@@ -81,14 +82,14 @@ static void prepare_job(const struct run *run, struct sb_sql_job *job)
     case SB_SQL_READ:
         item->values.id = request->id;
         item->statement =
-            line != NULL && request->op == SIMBA_OP_ACQUIRE ? SB_SQL_SELECT_PLACE : SB_SQL_SELECT;
+            places != NULL && request->op == SIMBA_OP_ACQUIRE ? SB_SQL_SELECT_PLACE : SB_SQL_SELECT;
         break;
     case SB_SQL_CREATE:
         item->statement = SB_SQL_INSERT_IF_MISSING;
         break;
     case SB_SQL_ENTER:
         item->values.id = request->id;
-        item->values.client = sb_sql_line_client(run->batch->line);
+        item->values.client = sb_sql_places_client(run->batch->places);
         item->statement = SB_SQL_JOIN;
         break;
     }
@@ -121,22 +122,23 @@ static bool is_marked(const struct sb_sql_record *record)
     return !sb_sql_record_is_owned(record) && record->acquired_at_ms > record->current_db_at_ms;
 }
 
-/* What an ACQUIRE does that finds the mutex owned or reserved. It enters the line, and reads once
+/* What an ACQUIRE does that finds the mutex owned or reserved. It enters the queue, and reads once
  * more when that is committed. A release takes its row before it looks for waiters. So if a release
- * has not seen the new row in the line, it has taken its own row before, and the second read finds
+ * has not seen the new row in the queue, it has taken its own row before, and the second read finds
  * the mutex free, or the row in the middle of a change: then the contender comes back. Another
  * client may keep the row locked for long, so it comes back a few times only, in about 250 ms. A
- * release that others in the line will see need not see this one.
+ * release that others in the queue will see need not see this one.
  *
- * One that was reserved for is out of the line. If another contender has overtaken it, it enters
- * the line again, as often as that happens: the next release would pass over it. */
+ * One that was reserved for is out of the queue. If another contender has overtaken it, it enters
+ * the queue again, as often as that happens: the next release would pass over it. */
 static void wait_in_line(const struct run *run, struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
-    struct sb_sql_line *line = sb_sql_batch_line(run->batch, run->repository);
+    struct sb_sql_places *places = sb_sql_batch_places(run->batch, run->repository);
     const struct sb_sql_record *record = &job->item.record;
 
-    if (line != NULL && record->place == 0 && sb_sql_line_enter(line, request->mutex, request->id))
+    if (places != NULL && record->place == 0 &&
+        sb_sql_places_enter(places, request->mutex, request->id))
         job->part = SB_SQL_ENTER;
     else if (record->changing && job->joined && record->place <= TOLD &&
              job->attempts < CHANGING_MAX)
@@ -354,18 +356,18 @@ static void refuse_unfit(struct sb_sql_batch *batch, struct sb_sql_repository *r
  * meet it, too. */
 static void watch(const struct sb_sql_batch *batch, struct sb_sql_repository *r)
 {
-    struct sb_sql_line *line = sb_sql_batch_line(batch, r);
+    struct sb_sql_places *places = sb_sql_batch_places(batch, r);
     struct sb_sql_failure failure;
 
-    for (size_t i = 0; line != NULL && i < batch->count; i++) {
+    for (size_t i = 0; places != NULL && i < batch->count; i++) {
         const struct sb_sql_job *job = &batch->jobs[i];
-        struct sb_sql_values values = {.id = sb_sql_line_watcher(line),
-                                       .client = sb_sql_line_client(line),
+        struct sb_sql_values values = {.id = sb_sql_places_watcher(places),
+                                       .client = sb_sql_places_client(places),
                                        .lease_ms = SB_SQL_WATCH_MS};
 
         if (job->state != SB_SQL_JOB_WAITING ||
             (job->request->op != SIMBA_OP_READ && job->request->op != SIMBA_OP_ACQUIRE) ||
-            !sb_sql_line_take_watch(line, job->request->mutex, simba_now_ms()))
+            !sb_sql_places_take_watch(places, job->request->mutex, simba_now_ms()))
             continue;
         values.mutex = job->request->mutex;
         if (r->connection->driver->run(r->connection, SB_SQL_WATCH, &values, NULL, NULL,

@@ -18,7 +18,7 @@
 #define SLOTS 1024
 #define POLL_MIN_MS 10
 
-/* With lines: the longest interval of the first where wake-ups do not arrive, shorter than the
+/* With queues: the longest interval of the first where wake-ups do not arrive, shorter than the
  * usual reservation; how much longer the interval of the others is where they do; and for how long
  * they are not relied on after a poll has found what no wake-up had told. */
 #define FIRST_MAX_MS 40
@@ -32,7 +32,7 @@ struct waited {
     unsigned contenders; /* that have come and not gone */
     unsigned observers;  /* the same; they are told of what the polls for the contenders find */
     bool waits;          /* is in the ring */
-    bool first;          /* of its line is a waiter of this client, as far as is known: */
+    bool first;          /* of its queue is a waiter of this client, as far as is known: */
     char first_id[SIMBA_ID_MAX + 1];
     char mutex[SIMBA_MUTEX_MAX + 1];
     char owner[SIMBA_ID_MAX + 1]; /* that the last poll found while it had observers */
@@ -48,8 +48,8 @@ struct sb_sql_waiters {
     int64_t interval_ms;
     int64_t due_ms;
 
-    /* With lines: */
-    bool lines;          /* the last poll read them */
+    /* With queues: */
+    bool queues;         /* the last poll read them */
     bool woken;          /* since the last poll */
     size_t urgent;       /* mutexes in the ring that are: see is_urgent */
     int64_t all_due_ms;  /* the poll for all; due_ms is that for the urgent */
@@ -74,7 +74,7 @@ static struct waited **find(struct sb_sql_waiters *w, const char *mutex)
     return link;
 }
 
-/* With lines: whether the poll for some looks at it, too. */
+/* With queues: whether the poll for some looks at it, too. */
 static bool is_urgent(const struct waited *waited)
 {
     return waited->first || waited->observers > 0;
@@ -200,7 +200,7 @@ void sb_sql_waiters_set_push(struct sb_sql_waiters *w, bool on)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Where it can concern but one contender, and that is the first of its line, it is told at once. A
+/* Where it can concern but one contender, and that is the first of its queue, it is told at once. A
  * wake-up that was for nothing costs it an attempt; the worker's next poll finds that out. */
 bool sb_sql_waiters_wake(struct sb_sql_waiters *w)
 {
@@ -334,7 +334,7 @@ static void note_first(struct sb_sql_waiters *w, const char *mutex, const struct
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Tells the waiter that is to try now, and the one that is next. Where the line is empty, its rows
+/* Tells the waiter that is to try now, and the one that is next. Where the queue is empty, its rows
  * were lost, and every waiter may try. */
 static void give_notice_of_line(struct sb_sql_waiters *w, size_t index)
 {
@@ -364,7 +364,7 @@ static void give_notice_of_line(struct sb_sql_waiters *w, size_t index)
 /* What a poll found that nobody had woken it for was not pushed. */
 static int64_t interval_max_ms(struct sb_sql_waiters *w, bool was_woken, int64_t now_ms)
 {
-    if (!w->lines)
+    if (!w->queues)
         return w->config.poll_max_ms;
     if (w->news && !was_woken)
         w->distrust_ms = now_ms + DISTRUST_MS;
@@ -387,7 +387,7 @@ static void plan_next(struct sb_sql_waiters *w, bool all, bool was_woken)
         w->interval_ms = max_ms;
     jitter_ms = sb_random_between(sb_random_next(&w->random), 0, w->interval_ms / 4 + 1);
     w->due_ms = now_ms + w->interval_ms - jitter_ms;
-    if (!w->lines)
+    if (!w->queues)
         w->all_due_ms = w->due_ms;
     else if (all)
         w->all_due_ms = now_ms + w->config.poll_max_ms * (max_ms > FIRST_MAX_MS ? RARELY : 1);
@@ -400,7 +400,7 @@ static bool begin_poll(struct sb_sql_waiters *w, size_t *ret_left, bool *ret_wok
     bool all;
 
     pthread_mutex_lock(&w->lock);
-    all = !w->lines || w->woken || w->all_due_ms <= simba_now_ms();
+    all = !w->queues || w->woken || w->all_due_ms <= simba_now_ms();
     *ret_left = w->waiting;
     *ret_woken = w->woken;
     w->woken = false;
@@ -412,14 +412,14 @@ static bool begin_poll(struct sb_sql_waiters *w, size_t *ret_left, bool *ret_wok
 static int read_some(struct sb_sql_waiters *w, struct sb_sql_connection *connection, size_t count,
                      struct sb_sql_failure *failure)
 {
-    int code = w->lines ? connection->driver->read_lines(connection, w->pointers, count, failure)
-                        : connection->driver->run_all(connection, w->pointers, count, failure);
+    int code = w->queues ? connection->driver->read_queues(connection, w->pointers, count, failure)
+                         : connection->driver->run_all(connection, w->pointers, count, failure);
 
     if (code != SIMBA_OK)
         return code;
-    if (!w->lines)
+    if (!w->queues)
         give_notice(w, count);
-    for (size_t i = 0; i < count && w->lines; i++)
+    for (size_t i = 0; i < count && w->queues; i++)
         give_notice_of_line(w, i);
     return SIMBA_OK;
 }
@@ -434,10 +434,10 @@ int sb_sql_waiters_poll(struct sb_sql_waiters *w, struct sb_sql_connection *conn
     int code = SIMBA_OK;
 
     pthread_mutex_lock(&w->lock);
-    w->lines = w->config.client != NULL && connection->has_queue;
+    w->queues = w->config.client != NULL && connection->has_queue;
     pthread_mutex_unlock(&w->lock);
     all = begin_poll(w, &left, &woken);
-    if (left == 0 && woken && w->lines)
+    if (left == 0 && woken && w->queues)
         code = read_some(w, connection, 0, failure);
     while (left > 0 && code == SIMBA_OK) {
         size_t count = take_names(w, all, &left);

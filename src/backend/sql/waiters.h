@@ -5,14 +5,14 @@
  * client, however many contenders it has. The interval is short after something has happened, and
  * grows while nothing does.
  *
- * Where contenders wait in line and the store tells a client only that something has happened
+ * Where contenders wait in a queue and the store tells a client only that something has happened
  * (sb_sql_waiters_wake), the poll reads what. Besides:
  *
- *     the first of the line is this client's,   polls as above: a release of another library, or of
- *     or it has observers of the mutex          a user whose wake-up does not arrive, is found so
- *     it is not                                 polls rarely: the ones before may all be dead
- *     wake-ups do not arrive                    the first polls more often than a reservation
- *                                               ends, the others as they do without a line
+ *     the first in it is this client's,      polls as above: a release of another library, or
+ *     or it has observers of the mutex       of a user without wake-ups, is found so
+ *     it is not                              polls rarely: the ones before may all be dead
+ *     wake-ups do not arrive                 the first polls more often than a reservation
+ *                                            ends, the others as they do without a queue
  *
  * Threads: contenders come and go on the loop thread; the user of the worker's connection, its
  * thread or the loop's, notes which of them have to wait.
@@ -30,7 +30,7 @@ struct sb_sql_waiters;
 struct sb_sql_waiters_config {
     const struct simba_backend_host *host;
     int64_t poll_max_ms;       /* the longest interval */
-    const char *client;        /* whose waiters are in the lines; NULL: the polls read no lines */
+    const char *client;        /* whose waiters are in the queues; NULL: the polls read no queues */
     void (*first)(void *user); /* may be NULL. By the worker: the first contender waits */
     void *user;
 };
@@ -46,11 +46,11 @@ void sb_sql_waiters_destroy(struct sb_sql_waiters *waiters)
 void sb_sql_waiters_listen(struct sb_sql_waiters *waiters, const char *mutex, bool observer,
                            bool on) SB_SHARED("sql_waiters_listen");
 
-/* From any thread: while releases are pushed, there are no polls; or, with lines, fewer. */
+/* From any thread: while releases are pushed, there are no polls; or, with queues, fewer. */
 void sb_sql_waiters_set_push(struct sb_sql_waiters *waiters, bool on)
     SB_SHARED("sql_waiters_set_push");
 
-/* From any thread: something has happened in one of the lines. True: the one contender that it can
+/* From any thread: something has happened in one of the queues. True: the one contender that it can
  * concern was told. Otherwise a poll is due, and the caller nudges the worker. */
 bool sb_sql_waiters_wake(struct sb_sql_waiters *waiters) SB_SHARED("sql_waiters_wake");
 

@@ -49,7 +49,7 @@ struct sb_sql_worker {
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows, `user` included */
     pthread_cond_t arrived;
-    struct sb_sql_queue queue;
+    struct sb_sql_pending pending;
     bool stopping;
     bool broken;                        /* `failure` has made the connection useless */
     int64_t wakes_at_ms;                /* the thread, unless it is called */
@@ -99,19 +99,20 @@ static int64_t deadline_of(const struct sb_sql_worker *w, const struct simba_req
 static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
 {
     int64_t now_ms = simba_now_ms();
-    struct sb_sql_queue_entry entry = {
+    struct sb_sql_pending_entry entry = {
         .request = request, .deadline_ms = deadline_of(w, request, now_ms), .due_ms = now_ms};
 
     if (request->op == SIMBA_OP_GUARD)
         entry.due_ms += sb_earlier(w->config.gather_ms, request->transition_ms / GATHER_PART);
-    return sb_sql_queue_add(&w->queue, &entry);
+    return sb_sql_pending_add(&w->pending, &entry);
 }
 
 /* Whether the request only gives up a place that the contender does not have. */
 static bool is_void(const struct sb_sql_worker *w, const struct simba_request *request)
 {
     return sb_sql_leaves(request) &&
-           (w->batch.line == NULL || !sb_sql_line_has(w->batch.line, request->mutex, request->id));
+           (w->batch.places == NULL ||
+            !sb_sql_places_has(w->batch.places, request->mutex, request->id));
 }
 
 /* Answers those that need no database; returns the others. */
@@ -162,7 +163,7 @@ void sb_sql_worker_nudge(struct sb_sql_worker *w)
 /* With the lock held. When a worker stops, all that is left is due. */
 static int64_t queue_due_ms(const struct sb_sql_worker *w)
 {
-    return w->stopping && w->queue.count > 0 ? 0 : sb_sql_queue_due_ms(&w->queue);
+    return w->stopping && w->pending.count > 0 ? 0 : sb_sql_pending_due_ms(&w->pending);
 }
 
 static int64_t poll_due_ms(const struct sb_sql_worker *w)
@@ -198,7 +199,7 @@ static bool find_work(struct sb_sql_worker *w, int64_t now_ms, enum work *ret_wo
         *ret_work = WORK_REPAIR;
     else if (due_ms <= now_ms)
         *ret_work = WORK_REQUESTS;
-    else if (w->stopping && w->queue.count == 0)
+    else if (w->stopping && w->pending.count == 0)
         *ret_work = WORK_END;
     else if (poll_ms <= now_ms)
         *ret_work = WORK_POLL;
@@ -226,7 +227,7 @@ static enum work take(struct sb_sql_worker *w)
         wait_until(w, due_ms, now_ms);
     }
     if (work == WORK_REQUESTS)
-        sb_sql_queue_take(&w->queue, &w->batch, w->stopping);
+        sb_sql_pending_take(&w->pending, &w->batch, w->stopping);
     SB_CHECK(w->user == NOBODY, "one user has the connection");
     w->broken = false;
     w->user = THREAD;
@@ -240,7 +241,7 @@ static bool take_back(struct sb_sql_worker *w, int64_t began_ms)
     bool kept;
 
     pthread_mutex_lock(&w->lock);
-    kept = sb_sql_queue_add_blocked(&w->queue, &w->batch, simba_now_ms() - began_ms);
+    kept = sb_sql_pending_add_blocked(&w->pending, &w->batch, simba_now_ms() - began_ms);
     pthread_mutex_unlock(&w->lock);
     return kept;
 }
@@ -361,7 +362,7 @@ static void *run_thread(void *argument)
         else
             serve(w);
     }
-    SB_CHECK(w->queue.count == 0, "the thread ends when the queue is empty");
+    SB_CHECK(w->pending.count == 0, "the thread ends when the queue is empty");
     sb_sql_session_drop(&w->session);
     w->config.host->post(w->config.host, &w->last_task);
     return NULL;
@@ -378,7 +379,7 @@ static bool seize_connection(struct sb_sql_worker *w, int64_t now_ms)
 
     pthread_mutex_lock(&w->lock);
     connection = w->user == NOBODY ? w->session.repository.connection : NULL;
-    seized = connection != NULL && !connection->outdated && w->queue.count == 0 && !w->broken &&
+    seized = connection != NULL && !connection->outdated && w->pending.count == 0 && !w->broken &&
              !w->stopping && poll_due_ms(w) > now_ms;
     if (seized)
         w->user = LOOP;
@@ -394,7 +395,7 @@ static void yield_connection(struct sb_sql_worker *w)
     pthread_mutex_lock(&w->lock);
     SB_CHECK(w->user == LOOP, "the loop gives up a connection that it has");
     w->user = NOBODY;
-    wanted = w->queue.count > 0 || w->broken || w->stopping || poll_due_ms(w) < w->wakes_at_ms;
+    wanted = w->pending.count > 0 || w->broken || w->stopping || poll_due_ms(w) < w->wakes_at_ms;
     pthread_mutex_unlock(&w->lock);
     if (wanted)
         pthread_cond_signal(&w->arrived);
@@ -404,7 +405,7 @@ static void yield_connection(struct sb_sql_worker *w)
 static void leave_to_thread(struct sb_sql_worker *w)
 {
     const struct sb_sql_job *job = &w->batch.jobs[0];
-    struct sb_sql_queue_entry entry = {
+    struct sb_sql_pending_entry entry = {
         .request = job->request, .deadline_ms = job->deadline_ms, .attempts = job->blocked ? 1 : 0};
     struct simba_error error;
     bool kept;
@@ -413,7 +414,7 @@ static void leave_to_thread(struct sb_sql_worker *w)
     if (job->state != SB_SQL_JOB_WAITING)
         return;
     pthread_mutex_lock(&w->lock);
-    kept = sb_sql_queue_add(&w->queue, &entry);
+    kept = sb_sql_pending_add(&w->pending, &entry);
     pthread_mutex_unlock(&w->lock);
     if (kept)
         return;
@@ -523,8 +524,8 @@ void sb_sql_worker_submit(struct sb_sql_worker *w, struct simba_request *batch)
 
 void sb_sql_worker_listen(struct sb_sql_worker *w, const char *mutex, const char *id, bool on)
 {
-    if (id == NULL && w->batch.line != NULL && w->config.driver->keeps_observers)
-        sb_sql_line_observe(w->batch.line, mutex, on);
+    if (id == NULL && w->batch.places != NULL && w->config.driver->keeps_observers)
+        sb_sql_places_observe(w->batch.places, mutex, on);
     if (on) {
         w->listeners++;
         if (w->noted_mutex[0] == '\0') {
@@ -545,8 +546,8 @@ static void free_worker(struct sb_sql_worker *w)
 {
     pthread_cond_destroy(&w->arrived);
     pthread_mutex_destroy(&w->lock);
-    sb_sql_queue_clear(&w->queue);
-    sb_sql_line_destroy(w->batch.line);
+    sb_sql_pending_clear(&w->pending);
+    sb_sql_places_destroy(w->batch.places);
     sb_free(w);
 }
 
@@ -558,7 +559,7 @@ static void finish_stop(struct simba_task *task)
     void *argument = w->argument;
 
     pthread_join(w->thread, NULL);
-    SB_CHECK(w->stopping && w->queue.count == 0, "a worker that is gone has no requests");
+    SB_CHECK(w->stopping && w->pending.count == 0, "a worker that is gone has no requests");
     free_worker(w);
     stopped(argument);
 }
@@ -604,8 +605,8 @@ int sb_sql_worker_start(const struct sb_sql_worker_config *config,
     if (w == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     if (config->client != NULL) {
-        w->batch.line = sb_sql_line_create(config->client);
-        if (w->batch.line == NULL) {
+        w->batch.places = sb_sql_places_create(config->client);
+        if (w->batch.places == NULL) {
             sb_free(w);
             return sb_error_plain(error, SIMBA_ENOMEM);
         }

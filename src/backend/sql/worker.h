@@ -24,7 +24,7 @@ struct sb_sql_worker_config {
     int64_t gather_ms;  /* how long renewals may wait for more of them to come */
     struct sb_sql_waiters *waiters; /* what to poll for; NULL: nothing */
     /* By which name waiters of this client are woken, at most SB_SQL_CLIENT_MAX bytes; NULL: they
-     * do not wait in line. */
+     * do not wait in a queue. */
     const char *client;
 };
 

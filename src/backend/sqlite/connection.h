@@ -18,10 +18,10 @@
 /* The statements of the dialect, and further ones for a mutex that others wait for. */
 enum sb_sqlite_statement {
     SB_SQLITE_ACQUIRE_QUEUED = SB_SQL_STATEMENTS, /* heeds a reservation if reserve_ms is not 0 */
-    SB_SQLITE_ACQUIRE_RESERVED, /* if it is reserved for the id, which is the first of the line */
+    SB_SQLITE_ACQUIRE_RESERVED, /* if it is reserved for the id, which is the first of the queue */
     SB_SQLITE_DELETE_SERVED,    /* deletes the rows of those that have had their turn */
     SB_SQLITE_HAND_ON,     /* of a mutex that is free: notes whom it is reserved for from now on */
-    SB_SQLITE_SET_QUEUED,  /* makes the mark of the mutex fit the line */
+    SB_SQLITE_SET_QUEUED,  /* makes the mark of the mutex fit the queue */
     SB_SQLITE_DELETE_GONE, /* deletes the waiters whose client is dead */
     SB_SQLITE_STATEMENTS
 };
@@ -45,11 +45,11 @@ struct sb_sqlite_connection {
     int64_t clock_ms;         /* of the statement that runs; 0: not asked for yet */
     int64_t clock_offset_ms;  /* of this process's clock, ahead of the host's */
     int64_t noted_version;    /* of the row that was changed last */
-    struct sb_sql_waiter next[SB_SQLITE_NEXT]; /* the first of the line that are not dead */
+    struct sb_sql_waiter next[SB_SQLITE_NEXT]; /* the first of the queue that are not dead */
     int next_count;
     int64_t first_since;           /* that the first of them waits */
     char lapsed[SIMBA_ID_MAX + 1]; /* had a reservation, and did not come */
-    bool met_gone;                 /* waiters whose client is dead were met, and are in the line */
+    bool met_gone;                 /* waiters whose client is dead were met, and are in the queue */
     bool crowded;                  /* the mutex that was used last had waiters */
     bool committing;               /* the statement that runs has begun to commit */
     uint64_t random;

@@ -173,7 +173,7 @@ static int leave(struct change *change)
 }
 
 /* One statement is enough where nobody waits, and for the waiter that it is reserved for. That one
- * moves the head of the line, and the next that joins deletes its row. */
+ * moves the head of the queue, and the next that joins deletes its row. */
 static int acquire(struct change *change)
 {
     int code = SIMBA_OK;

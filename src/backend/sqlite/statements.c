@@ -209,7 +209,7 @@ static void tell_gone(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, gone);
 }
 
-/* simba_next(id, client, since): notes a waiter, the first ones of the line in their order. */
+/* simba_next(id, client, since): notes a waiter, the first ones of the queue in their order. */
 static void note_next(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);

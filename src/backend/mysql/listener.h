@@ -1,5 +1,5 @@
 /*
- * sleeper.h - by which a client hears that one of its waiters is next, without polling.
+ * listener.h - by which a client hears that one of its waiters is next, without polling.
  *
  * A client that has waiters keeps a second connection. It holds a user-level lock by the client's
  * name and does nothing but wait for another one, which the client's first connection holds. (A
@@ -16,7 +16,7 @@
  * A KILL that comes between two sleeps is lost. But the next sleep is on its way before the client
  * asks the store what has happened, and a KILL comes after a commit:
  *
- *     sleeper      |-- sleep --|x                |-- sleep ------
+ *     listener      |-- sleep --|x                |-- sleep ------
  *     worker                      ask |--|
  *     a release    commit KILL ^       ^ commit that the question does not see; its KILL comes
  *                                        a commit and two round trips after the sleep was sent
@@ -27,14 +27,14 @@
  * release by another user, a server that refuses user-level locks) the client polls. It finds out
  * by a KILL of its own sleep, and by polls that find what no KILL has told: see sql/waiters.h.
  */
-#ifndef SB_MYSQL_SLEEPER_H
-#define SB_MYSQL_SLEEPER_H
+#ifndef SB_MYSQL_LISTENER_H
+#define SB_MYSQL_LISTENER_H
 
 #include "backend/mysql/connection.h"
 
-struct sb_mysql_sleeper;
+struct sb_mysql_listener;
 
-struct sb_mysql_sleeper_config {
+struct sb_mysql_listener_config {
     const struct simba_backend_host *host;
     struct sb_mysql_settings *settings;
     void (*woken)(void *user);          /* on its thread: one of the waiters may be next */
@@ -42,17 +42,17 @@ struct sb_mysql_sleeper_config {
     void *user;
 };
 
-int sb_mysql_sleeper_create(const struct sb_mysql_sleeper_config *config,
-                            struct sb_mysql_sleeper **ret_sleeper, struct simba_error *error);
+int sb_mysql_listener_create(const struct sb_mysql_listener_config *config,
+                             struct sb_mysql_listener **ret_listener, struct simba_error *error);
 
 /* A contender waits: from now on there is a connection. From any thread. */
-void sb_mysql_sleeper_want(struct sb_mysql_sleeper *sleeper);
+void sb_mysql_listener_want(struct sb_mysql_listener *listener);
 
 /* Lets go of the connection. From the loop thread, like the next. */
-void sb_mysql_sleeper_stop(struct sb_mysql_sleeper *sleeper);
+void sb_mysql_listener_stop(struct sb_mysql_listener *listener);
 
 /* Destroys; stops it where it is not. `closed` may be called before this returns. */
-void sb_mysql_sleeper_close(struct sb_mysql_sleeper *sleeper, void (*closed)(void *argument),
-                            void *argument);
+void sb_mysql_listener_close(struct sb_mysql_listener *listener, void (*closed)(void *argument),
+                             void *argument);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * sleeper.c - the connection that sleeps until a waiter of the client is next. Owns that connection
- * and its thread; must not know mutexes.
+ * listener.c - the connection that sleeps until a waiter of the client is next. Owns that
+ * connection and its thread; must not know mutexes.
  */
-#include "backend/mysql/sleeper.h"
+#include "backend/mysql/listener.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -36,8 +36,8 @@
 #define SLEEP_MIN_MS 2
 #define BURST_MS 100
 
-struct sb_mysql_sleeper {
-    struct sb_mysql_sleeper_config config;
+struct sb_mysql_listener {
+    struct sb_mysql_listener_config config;
     pthread_mutex_t lock; /* guards the next two */
     bool started;         /* the thread, which is not joined yet */
     bool stopping;
@@ -58,7 +58,7 @@ struct sb_mysql_sleeper {
 
 /* ---- Sleeping -------------------------------------------------------------------------------- */
 
-static bool is_stopping(struct sb_mysql_sleeper *s)
+static bool is_stopping(struct sb_mysql_listener *s)
 {
     bool stopping;
 
@@ -68,13 +68,13 @@ static bool is_stopping(struct sb_mysql_sleeper *s)
     return stopping;
 }
 
-static void set_state(struct sb_mysql_sleeper *s, enum sb_mysql_sleeper_state state)
+static void set_state(struct sb_mysql_listener *s, enum sb_mysql_listener_state state)
 {
-    atomic_store(&s->config.settings->sleeper, state);
+    atomic_store(&s->config.settings->listener, state);
 }
 
 /* What the library is to be told; 0: it is stopped, or the answer is late. */
-static int await(struct sb_mysql_sleeper *s, int wanted, int64_t deadline_ms)
+static int await(struct sb_mysql_listener *s, int wanted, int64_t deadline_ms)
 {
     struct pollfd polled[2] = {
         {.fd = mysql_get_socket(s->connection->mysql),
@@ -99,7 +99,7 @@ static int await(struct sb_mysql_sleeper *s, int wanted, int64_t deadline_ms)
 enum end { END_LOST, END_IN_TIME, END_WOKEN, END_NOT_HELD };
 
 /* Goes on with what the library has begun. False: the connection was given up. */
-static bool finish(struct sb_mysql_sleeper *s, int64_t deadline_ms, int *status, bool *given_up)
+static bool finish(struct sb_mysql_listener *s, int64_t deadline_ms, int *status, bool *given_up)
 {
     int came = *given_up ? 0 : await(s, *status, deadline_ms);
 
@@ -122,7 +122,7 @@ static enum end read_end(MYSQL_RES *result)
 }
 
 /* One sleep. `woken` is called when it is on its way, unless it is NULL. */
-static enum end sleep_once(struct sb_mysql_sleeper *s, int64_t deadline_ms, bool calls)
+static enum end sleep_once(struct sb_mysql_listener *s, int64_t deadline_ms, bool calls)
 {
     MYSQL *mysql = s->connection->mysql;
     MYSQL_RES *rows = NULL;
@@ -152,7 +152,7 @@ static enum end sleep_once(struct sb_mysql_sleeper *s, int64_t deadline_ms, bool
 }
 
 /* The worker has lost its connection, or does not hold the lock yet: it is left to it. */
-static bool leave_lock(struct sb_mysql_sleeper *s)
+static bool leave_lock(struct sb_mysql_listener *s)
 {
     struct pollfd stop = {.fd = s->stop, .events = POLLIN};
     char buffer[64 + SB_SQL_CLIENT_MAX];
@@ -164,7 +164,7 @@ static bool leave_lock(struct sb_mysql_sleeper *s)
     return sb_mysql_call_query(s->connection, buffer) == 0 && poll(&stop, 1, PAUSE_MS) == 0;
 }
 
-static void say_deaf(struct sb_mysql_sleeper *s, const char *why)
+static void say_deaf(struct sb_mysql_listener *s, const char *why)
 {
     const struct simba_backend_host *host = s->config.host;
 
@@ -177,7 +177,7 @@ static void say_deaf(struct sb_mysql_sleeper *s, const char *why)
 
 /* The first sleep is ended by this client itself, whose poll sees that it is on trial. Returns
  * whether it was. */
-static bool pass_trial(struct sb_mysql_sleeper *s)
+static bool pass_trial(struct sb_mysql_listener *s)
 {
     int64_t until_ms = simba_now_ms() + TRIAL_MS;
     enum end end = END_NOT_HELD;
@@ -193,7 +193,7 @@ static bool pass_trial(struct sb_mysql_sleeper *s)
 
 /* Holds back a sleep that comes too soon. Whatever is told meanwhile, the client asks for behind
  * it. False: it is stopped. */
-static bool keep_pace(struct sb_mysql_sleeper *s)
+static bool keep_pace(struct sb_mysql_listener *s)
 {
     struct pollfd stop = {.fd = s->stop, .events = POLLIN};
     int64_t now_ms = simba_now_ms();
@@ -203,7 +203,7 @@ static bool keep_pace(struct sb_mysql_sleeper *s)
 }
 
 /* The next sleep is on its way before the client asks what has happened. */
-static void sleep_on(struct sb_mysql_sleeper *s)
+static void sleep_on(struct sb_mysql_listener *s)
 {
     enum end end = END_WOKEN;
 
@@ -217,7 +217,7 @@ static void sleep_on(struct sb_mysql_sleeper *s)
 /* ---- The connection -------------------------------------------------------------------------- */
 
 /* An earlier connection of this client may still sleep. The name is this client's alone. */
-static bool take_name(struct sb_mysql_sleeper *s)
+static bool take_name(struct sb_mysql_listener *s)
 {
     const char *client = s->config.settings->client;
     struct sb_mysql_connection *c = s->connection;
@@ -243,7 +243,7 @@ static bool take_name(struct sb_mysql_sleeper *s)
 }
 
 /* Returns how long to wait before the next attempt. */
-static int64_t serve(struct sb_mysql_sleeper *s)
+static int64_t serve(struct sb_mysql_listener *s)
 {
     const struct simba_backend_host *host = s->config.host;
     struct sb_mysql_settings *settings = s->config.settings;
@@ -282,7 +282,7 @@ static int64_t serve(struct sb_mysql_sleeper *s)
 
 static void *run_thread(void *argument)
 {
-    struct sb_mysql_sleeper *s = argument;
+    struct sb_mysql_listener *s = argument;
 
     while (!is_stopping(s)) {
         int64_t pause_ms = serve(s);
@@ -296,7 +296,7 @@ static void *run_thread(void *argument)
 
 /* ---- Creating and destroying ----------------------------------------------------------------- */
 
-static void finish_close(struct sb_mysql_sleeper *s)
+static void finish_close(struct sb_mysql_listener *s)
 {
     void (*closed)(void *argument) = s->closed;
     void *argument = s->argument;
@@ -310,7 +310,7 @@ static void finish_close(struct sb_mysql_sleeper *s)
 /* On the loop. The thread has nothing left to do but to return. */
 static void on_ended(struct simba_task *task)
 {
-    struct sb_mysql_sleeper *s = SB_CONTAINER(struct sb_mysql_sleeper, ended, task);
+    struct sb_mysql_listener *s = SB_CONTAINER(struct sb_mysql_listener, ended, task);
 
     pthread_join(s->thread, NULL);
     s->started = false;
@@ -318,10 +318,10 @@ static void on_ended(struct simba_task *task)
         finish_close(s);
 }
 
-int sb_mysql_sleeper_create(const struct sb_mysql_sleeper_config *config,
-                            struct sb_mysql_sleeper **ret_sleeper, struct simba_error *error)
+int sb_mysql_listener_create(const struct sb_mysql_listener_config *config,
+                             struct sb_mysql_listener **ret_listener, struct simba_error *error)
 {
-    struct sb_mysql_sleeper *s = sb_alloc_zero(sizeof *s);
+    struct sb_mysql_listener *s = sb_alloc_zero(sizeof *s);
     struct sb_text text;
 
     if (s == NULL)
@@ -341,20 +341,20 @@ int sb_mysql_sleeper_create(const struct sb_mysql_sleeper_config *config,
     }
     sb_text_init(&text, s->text, sizeof s->text);
     sb_text_add(&text, "SELECT GET_LOCK('%s" SB_MYSQL_HELD "', 5)", config->settings->client);
-    *ret_sleeper = s;
+    *ret_listener = s;
     return SIMBA_OK;
 }
 
 /* Where there is no thread to be had the client polls; the next waiter tries again. */
-void sb_mysql_sleeper_want(struct sb_mysql_sleeper *s)
+void sb_mysql_listener_want(struct sb_mysql_listener *s)
 {
     pthread_mutex_lock(&s->lock);
     if (!s->started && !s->stopping)
-        s->started = sb_thread_start(&s->thread, "simba-sleeper", run_thread, s) == 0;
+        s->started = sb_thread_start(&s->thread, "simba-listener", run_thread, s) == 0;
     pthread_mutex_unlock(&s->lock);
 }
 
-void sb_mysql_sleeper_stop(struct sb_mysql_sleeper *s)
+void sb_mysql_listener_stop(struct sb_mysql_listener *s)
 {
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
@@ -362,13 +362,13 @@ void sb_mysql_sleeper_stop(struct sb_mysql_sleeper *s)
     eventfd_write(s->stop, 1);
 }
 
-void sb_mysql_sleeper_close(struct sb_mysql_sleeper *s, void (*closed)(void *argument),
-                            void *argument)
+void sb_mysql_listener_close(struct sb_mysql_listener *s, void (*closed)(void *argument),
+                             void *argument)
 {
-    SB_CHECK(s->closed == NULL, "a sleeper is closed once");
+    SB_CHECK(s->closed == NULL, "a listener is closed once");
     s->closed = closed;
     s->argument = argument;
-    sb_mysql_sleeper_stop(s);
+    sb_mysql_listener_stop(s);
     if (!s->started)
         finish_close(s);
 }

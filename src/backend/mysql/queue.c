@@ -1,10 +1,10 @@
 /*
- * line.c - the line of contenders that wait for a mutex: entering, leaving, handing on. Owns which
- * waiter is told what; must not know the text of statements, nor how a client sleeps.
+ * queue.c - the queue of contenders that wait for a mutex: entering, leaving, handing on. Owns
+ * which waiter is told what; must not know the text of statements, nor how a client sleeps.
  *
  *     release, not marked     one plain statement
  *     release, marked         one statement frees the row and reserves it for the first of the
- *                             line; then its client is woken, and that of the second
+ *                             queue; then its client is woken, and that of the second
  *     leave                   the row is deleted; then a free mutex is handed on
  *
  * The row of the mutex says what an uncontended request has to know, in the column acquired_at,
@@ -14,11 +14,11 @@
  *              half a millisecond off at the mean
  *     free     0, or the end of a reservation with the mark. Whom it is for says simba_waiter
  *
- * No waiter is overlooked. One that has entered the line reads the row, and marks it if it is owned
- * and not marked. A release that is not marked by then is committed, and that is seen. A release
- * that is marked looks at the line once more when it is committed:
+ * No waiter is overlooked. One that has entered the queue reads the row, and marks it if it is
+ * owned and not marked. A release that is not marked by then is committed, and that is seen. A
+ * release that is marked looks at the queue once more when it is committed:
  *
- *     release    look at the line, free the row, commit      look again
+ *     release    look at the queue, free the row, commit      look again
  *     waiter                          enter, commit     read the row
  *
  * Either the second look comes after the waiter's commit, or the waiter's read after the release's.
@@ -92,7 +92,7 @@ int sb_mysql_next_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
     return SIMBA_OK;
 }
 
-/* The second look. A waiter that has come meanwhile is in the line, and nothing is reserved. */
+/* The second look. A waiter that has come meanwhile is in the queue, and nothing is reserved. */
 static int reserve_late(struct sb_mysql_connection *c, struct sb_sql_item *item,
                         struct sb_sql_failure *failure)
 {
