@@ -55,12 +55,18 @@ struct look {
     char value[SIMBA_PROPERTY_VALUE_MAX + 1];
 };
 
+static bool on_loop(const struct sb_handover_watch *watch)
+{
+    return sb_loop_is_current(sb_engine_loop(watch->config.engine));
+}
+
 /* Sends the next request of a look. */
 static void ask(struct look *look, enum simba_op op,
                 void (*answered)(struct sb_request *, const struct simba_reply *))
 {
     struct sb_handover_watch *watch = look->watch;
 
+    SB_CHECK(on_loop(watch), "a look is sent on the loop thread");
     memset(&look->base, 0, sizeof look->base);
     look->base.answered = answered;
     look->base.wire.op = op;
@@ -93,6 +99,7 @@ static void end_look(struct look *look)
 /* A user without the right to the table of properties would only fill the server's log. */
 static void note_code(struct sb_handover_watch *watch, int code)
 {
+    SB_CHECK(on_loop(watch), "a look is answered on the loop thread");
     if (code == SIMBA_OK)
         watch->refusals = 0;
     if (code != SIMBA_EDENIED && code != SIMBA_EUNSUPPORTED && code != SIMBA_ECONFIG)
@@ -198,6 +205,7 @@ static void arm(struct sb_handover_watch *watch)
 
 static void set_waits(struct sb_handover_watch *watch, bool waits)
 {
+    SB_CHECK(on_loop(watch), "a wait begins and ends on the loop thread");
     if (watch->waits == waits || watch->config.after_ms == 0)
         return;
     watch->waits = waits;
@@ -209,6 +217,7 @@ static void set_waits(struct sb_handover_watch *watch, bool waits)
 
 static void end_asking(struct look *look)
 {
+    SB_CHECK(look->watch->asking, "a request of a waiter ends once");
     look->watch->asking = false;
     end_look(look);
 }
@@ -272,6 +281,7 @@ static void on_waited(struct sb_timer *timer)
     struct sb_handover_watch *watch = SB_CONTAINER(struct sb_handover_watch, timer, timer);
     struct look *look;
 
+    SB_CHECK(on_loop(watch), "a timer fires on the loop thread");
     SB_CHECK(watch->waits, "the timer runs while a contender waits");
     arm(watch);
     if (watch->asking || atomic_load(&watch->priority) == 0)

@@ -128,6 +128,7 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     struct sb_engine *engine = q->engine;
     bool abandoned;
 
+    SB_CHECK(sb_loop_is_current(sb_engine_loop(engine)), "an answer comes on the loop thread");
     sb_engine_lock(engine);
     SB_CHECK(!q->answered, "a question is answered once");
     abandoned = q->abandoned;
@@ -144,6 +145,8 @@ static void run_ask(struct simba_task *task)
 {
     struct question *q = SB_CONTAINER(struct question, task, task);
 
+    SB_CHECK(sb_loop_is_current(sb_engine_loop(q->engine)),
+             "a question is sent on the loop thread");
     sb_request_send(q->engine, &q->base);
 }
 

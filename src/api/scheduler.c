@@ -76,6 +76,7 @@ static int64_t next_due(simba_scheduler *s, int64_t now_ms)
 {
     int64_t missed = now_ms > s->due_ms ? (now_ms - s->due_ms) / s->period_ms : 0;
 
+    SB_CHECK(s->strategy == SIMBA_FIXED_RATE, "runs are missed at a fixed rate only");
     atomic_fetch_add(&s->skipped, (uint64_t)missed);
     return s->due_ms + (missed + 1) * s->period_ms;
 }
@@ -83,6 +84,7 @@ static int64_t next_due(simba_scheduler *s, int64_t now_ms)
 /* Without a thread of its own the work waits: on a thread for callbacks it would delay others. */
 static bool ensure_thread(simba_scheduler *s)
 {
+    SB_CHECK(sb_loop_is_current(s->loop), "a thread for work begins on the loop thread");
     if (sb_service_begin_thread(s->service, s->worker)) {
         if (s->retry_ms > 0)
             sb_log(sb_engine_log(s->engine), SIMBA_LOG_WARN,
@@ -127,6 +129,7 @@ static void run_lead(struct simba_task *task)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, lead_task, task);
 
+    SB_CHECK(sb_loop_is_current(s->loop), "a lead begins on the loop thread");
     s->leading = sb_service_is_owner(s->service); /* a stop may have been given up meanwhile */
     if (s->leading) {
         ensure_thread(s);
@@ -172,6 +175,7 @@ static void run_ended(struct simba_task *task)
 {
     simba_scheduler *s = SB_CONTAINER(simba_scheduler, ended_task, task);
 
+    SB_CHECK(sb_loop_is_current(s->loop), "that a run ended is told on the loop thread");
     SB_CHECK(s->running, "a run that ended has begun");
     s->running = false;
     if (s->leading && s->strategy == SIMBA_FIXED_DELAY)
