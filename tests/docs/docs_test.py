@@ -31,7 +31,8 @@ ARCHITECTURE_WORDS = 2500
 NAME = re.compile(r"\b(?:simba_[a-z][a-z0-9_]*[a-z0-9]|SIMBA_[A-Z][A-Z0-9_]*[A-Z0-9]"
                   r"|sb_[a-z][a-z0-9_]*[a-z0-9]|SB_[A-Z][A-Z0-9_]*[A-Z0-9])\b")
 PATH = re.compile(r"(?<![\w/.-])(?:src|include|tests|examples|scripts|docs|\.ci)/[\w./-]*[\w]")
-PLACEHOLDERS = {"src/backend/NAME", "tests/sim/mutants/NAME.patch", "simba_noun_verb",
+SOURCE = re.compile(r"`([\w/-]+\.(?:c|h|lua))`")
+PLACEHOLDERS = {"NAME.c", "src/backend/NAME", "tests/sim/mutants/NAME.patch", "simba_noun_verb",
                 "sb_module_verb"}
 COMMAND_SECONDS = 60
 
@@ -134,6 +135,14 @@ def anchors(text):
     """The headings as links name them."""
     for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
         yield re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def check_sources(text):
+    """Sources by the end of their path: the pages of maintainers leave out the folder that they are about."""
+    known = [path for top in ("src", "include", "tests", "examples", "bench")
+             for path in glob.glob(f"{top}/**/*.*", root_dir=ROOT, recursive=True)]
+    return [f"no source is called {name}" for name in sorted(set(SOURCE.findall(text)))
+            if name not in PLACEHOLDERS and not any(f"/{path}".endswith(f"/{name}") for path in known)]
 
 
 def check_targets(text):
@@ -442,6 +451,8 @@ def cases():
         text = read(document)
         yield f"{document}: names exist", check_names(text), False
         yield f"{document}: paths and links exist", check_paths(text, document), False
+        if document.startswith("docs/internals/"):
+            yield f"{document}: sources exist", check_sources(text), False
         yield f"{document}: make targets exist", check_targets(text), False
         yield f"{document}: width", check_width(text), False
     configuration = read("docs/guide/configuration.md")
@@ -487,6 +498,7 @@ def twins(readme, architecture):
            check_layers(replaced(architecture, "`src/tck` |", "x |")), True)
     yield "twin: an unknown name", check_names("`simba_contender_begin`"), True
     yield "twin: an unknown path", check_paths("see src/core/clock.c"), True
+    yield "twin: an unknown source", check_sources("see `topology/clock.c`"), True
     yield "twin: a dead link", check_paths("[x](docs/x.md)"), True
     yield "twin: a heading that is not there", check_paths("[x](CONTRIBUTING.md#no-such-one)"), True
     yield "wide prose is wrapped", check_wrapping(), False
