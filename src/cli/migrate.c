@@ -201,6 +201,7 @@ static void work(void *user)
     if (m->status == CLI_CONTINUE)
         m->status = cli_names_ask(m->move.from.client, m->patterns_count, m->patterns, &m->names);
     if (m->status == CLI_EXIT_OK) {
+        cli_names_drop_invalid(&m->names);
         m->kept = calloc(m->names.count + 1, sizeof *m->kept);
         m->status = m->kept != NULL ? move_all(m) : cli_fail_system("the list of mutexes");
     }

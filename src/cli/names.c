@@ -144,6 +144,21 @@ int cli_names_ask(simba_client *client, int argc, char **argv, struct cli_names 
     return result;
 }
 
+void cli_names_drop_invalid(struct cli_names *names)
+{
+    size_t kept = 0;
+    struct simba_error error;
+
+    for (size_t i = 0; i < names->count; i++) {
+        if (simba_mutex_validate(names->list[i].mutex, &error) == SIMBA_OK)
+            names->list[kept++] = names->list[i];
+    }
+    if (kept < names->count)
+        cli_message("left out %zu of %zu names, which no contender can have: %s",
+                    names->count - kept, names->count, error.text);
+    names->count = kept;
+}
+
 int cli_names_assume_free(int argc, char **argv, struct cli_names *names)
 {
     struct simba_error error;

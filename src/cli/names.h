@@ -41,6 +41,10 @@ void cli_waiter_describe(const struct simba_waiter *waiter, size_t place, int64_
  * is free. Prints what failed, and returns the exit code. */
 int cli_names_ask(simba_client *client, int argc, char **argv, struct cli_names *names);
 
+/* Of what was asked for: leaves out the names that no contender can have, and says so. Any client
+ * may write such a name to a store, and it must not keep a verb from the other names. */
+void cli_names_drop_invalid(struct cli_names *names);
+
 /* The same without asking: of a store that no process has used yet. */
 int cli_names_assume_free(int argc, char **argv, struct cli_names *names);
 

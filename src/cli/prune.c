@@ -11,6 +11,7 @@
  * The store removes the record only if its revision is the one that was read, so a contender that
  * acquires meanwhile loses nothing.
  */
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/last_run.h"
 #include "cli/names.h"
@@ -83,7 +84,7 @@ static int check_runs(const char *mutex, struct verdict *verdict, struct simba_e
         code = simba_client_property_get(prune.client, mutex, cli_run_properties[i], TIMEOUT_MS,
                                          &property, error);
         if (code == SIMBA_OK && property.written_ms != 0 &&
-            property.store_ms - property.written_ms < prune.unused_ms)
+            sb_time_between(property.store_ms, property.written_ms) < prune.unused_ms)
             keep(verdict, "its %s was written", cli_run_properties[i]);
     }
     if (code == SIMBA_OK)
@@ -114,7 +115,7 @@ static int check_since(const char *mutex, uint64_t revision, struct verdict *ver
                              : simba_client_property_set(prune.client, mutex, UNUSED_SINCE, value,
                                                          NULL, TIMEOUT_MS, error);
     }
-    unused_ms = noted.store_ms > noted.written_ms ? noted.store_ms - noted.written_ms : 0;
+    unused_ms = sb_max(sb_time_between(noted.store_ms, noted.written_ms), 0);
     simba_duration_format(unused_ms - unused_ms % (unused_ms < 1000 ? 1 : 1000), since,
                           sizeof since);
     if (unused_ms < prune.unused_ms)
@@ -236,8 +237,10 @@ static int run(struct cli *cli, int argc, char **argv)
     if (code != SIMBA_OK)
         return cli_fail(&error);
     int status = cli_names_ask(prune.client, argc, argv, &names);
-    if (status == CLI_EXIT_OK)
+    if (status == CLI_EXIT_OK) {
+        cli_names_drop_invalid(&names);
         status = tend_all(&names);
+    }
     cli_names_free(&names);
     cli_store_close(prune.client);
     return status;

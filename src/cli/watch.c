@@ -254,7 +254,8 @@ static struct watched *find(const struct watch *watch, struct watched *hint, con
     return hint;
 }
 
-/* Adds the mutexes that the store has and the list has not. */
+/* Adds the mutexes that the store has and the list has not. A name that no contender can have has
+ * no owner to follow, and any client may write one. */
 static int add_new(struct watch *watch, struct simba_error *error)
 {
     struct simba_mutex_status *list = NULL;
@@ -263,8 +264,11 @@ static int add_new(struct watch *watch, struct simba_error *error)
     int code = simba_client_status(watch->client, NULL, TIMEOUT_MS, &list, &count, error);
 
     for (size_t i = 0; i < count && code == SIMBA_OK; i++) {
-        struct watched *found = find(watch, hint, list[i].mutex);
+        struct watched *found;
 
+        if (simba_mutex_validate(list[i].mutex, NULL) != SIMBA_OK)
+            continue;
+        found = find(watch, hint, list[i].mutex);
         if (found != NULL)
             hint = found->next;
         else if (!add(watch, list[i].mutex))

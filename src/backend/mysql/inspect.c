@@ -103,7 +103,7 @@ static void add_wait_timeout(const struct server *server, int64_t lease_ms,
 {
     long long seconds = strtoll(server->wait_timeout, NULL, 10);
 
-    if (seconds > 0 && seconds * 1000 <= lease_ms)
+    if (seconds > 0 && seconds <= lease_ms / 1000)
         sb_findings_add(findings, SIMBA_SEVERITY_WARNING, "wait_timeout",
                         "SET GLOBAL wait_timeout to several leases: 28800 is the server's default",
                         "%lld s, not longer than the lease of %lld s: a client between two "

@@ -11,13 +11,20 @@
 #include "base/check.h"
 #include "base/error.h"
 
-static int refuse_narrow(const struct sb_sql_connection *c, const struct simba_request *request,
+/* A floor in the upper half of what the column can hold: a forged token would leave no room for
+ * terms, on SQLite of any mutex. */
+static bool is_too_high(const struct sb_sql_connection *c, uint64_t floor)
+{
+    return floor > c->version_max / 2;
+}
+
+static int refuse_high(const struct sb_sql_connection *c, const struct simba_request *request,
                          struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_GIVE_UP;
     return sb_error_set(&failure->error, SIMBA_ECONFIG,
-                        "the mutex \"%s\" had tokens up to %llu, and the column `version` ends at "
-                        "%llu%s%s",
+                        "the mutex \"%s\" had tokens up to %llu, more than half of what the column "
+                        "`version` can hold, %llu%s%s",
                         request->mutex, (unsigned long long)request->revision,
                         (unsigned long long)c->version_max,
                         c->widen_version != NULL ? "; run: " : "",
@@ -41,8 +48,8 @@ int sb_sql_batch_tend(struct sb_sql_batch *batch, struct sb_sql_repository *r,
     int code = sb_sql_repository_check_names(r, request->mutex, request->id, failure);
 
     SB_CHECK(request->mutex != NULL, "what is tended has a name");
-    if (code == SIMBA_OK && !tending.forgets && tending.version >= r->connection->version_max)
-        code = refuse_narrow(r->connection, request, failure);
+    if (code == SIMBA_OK && !tending.forgets && is_too_high(r->connection, tending.version))
+        code = refuse_high(r->connection, request, failure);
     if (code == SIMBA_OK && !tending.forgets)
         code = sb_sql_repository_try_init_mutex(r, request->mutex, &created, failure);
     if (code == SIMBA_OK)

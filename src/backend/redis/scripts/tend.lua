@@ -8,8 +8,8 @@ if ARGV[1] == 'forget' then
         call('DEL', queue, counter, KEYS[4])
         done = 1
     end
-elseif known >= 9007199254740992 then
-    return { err = 'ERR the mutex had tokens beyond those that Redis can count, 2^53' }
+elseif known > 4503599627370496 then
+    return { err = 'ERR the mutex had tokens above 2^52, half of those that Redis can count' }
 elseif not owner or owner == ARGV[3] then
     if known > token then
         token = known
