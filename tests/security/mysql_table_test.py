@@ -203,21 +203,30 @@ def a_table_of_the_engine_that_is_the_default_is_used():
     true("m" in sql("SELECT mutex FROM simba_mutex"), "the table was not used")
 
 
-class LockedWaiters:
-    """A session of a user who may only read simba_waiter, and locks all of it."""
+class Session:
+    """A session of a user who has those rights on simba_waiter, and no other, and runs a statement without an end."""
+
+    def __init__(self, rights, statement, is_at_work):
+        self.rights, self.statement, self.is_at_work = rights, statement, is_at_work
 
     def __enter__(self):
-        sql("CREATE OR REPLACE USER reader@'127.0.0.1'", "root")
-        sql("GRANT SELECT ON locks.simba_waiter TO reader@'127.0.0.1'", "root")
+        sql("CREATE OR REPLACE USER stranger@'127.0.0.1'", "root")
+        sql(f"GRANT {self.rights} ON locks.simba_waiter TO stranger@'127.0.0.1'", "root")
         self.process = subprocess.Popen(
-            ["mariadb", "--no-defaults", "--protocol=tcp", "-h", "127.0.0.1", "-P", str(server.port), "-u", "reader", "-N",
-             "-e", "BEGIN; SELECT count(*) FROM simba_waiter FOR UPDATE; DO sleep(600)", "locks"],
+            ["mariadb", "--no-defaults", "--protocol=tcp", "-h", "127.0.0.1", "-P", str(server.port), "-u", "stranger",
+             "-N", "-e", f"DELIMITER //\n{self.statement}//", "locks"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: "sleep(600)" in sql("SHOW FULL PROCESSLIST", "root"), "the rows are locked")
+        wait_until(self.is_at_work, "the stranger is at work")
 
     def __exit__(self, *unused):
-        sql("KILL USER reader@'127.0.0.1'", "root")
+        true(self.process.poll() is None, "the stranger's statement has failed")
+        sql("KILL USER stranger@'127.0.0.1'", "root")
         self.process.wait(PATIENCE)
+
+
+def locks_waiters():
+    return Session("SELECT", "BEGIN NOT ATOMIC START TRANSACTION; SELECT count(*) FROM simba_waiter FOR UPDATE;"
+                   " DO sleep(600); END", lambda: "sleep(600)" in sql("SHOW FULL PROCESSLIST", "root"))
 
 
 def version():
@@ -232,7 +241,7 @@ def a_user_who_locks_the_table_of_waiters_takes_nothing_from_the_owner():
     equal(victim("lock", "-n", "m", "--", "true").code, OK)
     owner = Simba("-u", url(), "lock", "m", "--", "sh", "-c", "echo >owns; while [ ! -e go ]; do sleep 0.01; done")
     wait_until(lambda: os.path.exists("owns"), "the owner has it")
-    with LockedWaiters():
+    with locks_waiters():
         before = version()
         rival = Simba("-u", url(), "lock", "-w", "60s", "m", "--", "touch", "rival")
         wait_until(lambda: version() > before + 2, "the owner renews")
@@ -244,6 +253,35 @@ def a_user_who_locks_the_table_of_waiters_takes_nothing_from_the_owner():
     write("go", "")
     equal(owner.wait(), 0)
     equal(rival.wait(), 0)
+
+
+NOW = "timestampdiff(microsecond, '1970-01-01', utc_timestamp(3)) DIV 1000"
+
+
+def forges_waiters():
+    """A reservation far ahead, one that is always a little ahead, and waiters before all others, again and again."""
+    untils = ["9223372036854775807", f"{NOW} + 1900", *["0"] * 50]
+    rows = ", ".join(f"('m', 'forged{i}', 1, 'simba_00000000000000aa', {until}, '')" for i, until in enumerate(untils))
+    return Session("SELECT, INSERT, UPDATE, DELETE",
+                   f"BEGIN NOT ATOMIC WHILE 1 DO INSERT INTO simba_waiter VALUES {rows} ON DUPLICATE KEY UPDATE"
+                   " reserved_until = VALUES(reserved_until); DO sleep(0.01); END WHILE; END",
+                   lambda: "forged" in sql("SELECT id FROM simba_waiter"))
+
+
+@case
+def a_user_who_forges_waiters_and_reservations_bars_nobody():
+    plant()
+    sql("GRANT DELETE ON locks.* TO victim@'127.0.0.1'", "root")
+    equal(victim("lock", "-n", "m", "--", "true").code, OK)
+    owner = Simba("-u", url(), "lock", "m", "--", "sh", "-c", "echo >owns; while [ ! -e go ]; do sleep 0.01; done")
+    wait_until(lambda: os.path.exists("owns"), "the owner has it")
+    waiter = Simba("-u", url(), "lock", "-w", "60s", "m", "--", "true")
+    wait_until(lambda: "waiting for" in waiter.said(), "it waits")
+    with forges_waiters():
+        write("go", "")
+        equal(owner.wait(), 0)
+        equal(waiter.wait(), 0)
+        equal(victim("lock", "-w", "60s", "m", "--", "true").code, OK)
 
 
 if __name__ == "__main__":
