@@ -833,9 +833,9 @@ SIMBA_API int simba_client_forget(simba_client *client, const char *mutex, uint6
 
 /* Lets each later term of the mutex have a larger token than `fence`, if the mutex is free or `id`
  * (NULL: nobody) owns it; otherwise *ret_done is false. An owner that renews afterwards may lose
- * its term: release the mutex. SIMBA_ECONFIG: the column of an SQL table does not hold such a
- * number, and the error has the statement that widens it. SIMBA_EUNSUPPORTED: the tokens are the
- * store's own (ZooKeeper). Waits at most `timeout_ms`. */
+ * its term: release the mutex. SIMBA_ECONFIG: `fence` is above half of what the column of an SQL
+ * table can hold; if it can be widened, the error has the statement. SIMBA_EUNSUPPORTED: the tokens
+ * are the store's own (ZooKeeper). Waits at most `timeout_ms`. */
 SIMBA_API int simba_client_raise_fence(simba_client *client, const char *mutex, const char *id,
                                        uint64_t fence, int64_t timeout_ms, bool *ret_done,
                                        struct simba_error *error);

@@ -19,7 +19,7 @@ static bool is_too_high(const struct sb_sql_connection *c, uint64_t floor)
 }
 
 static int refuse_high(const struct sb_sql_connection *c, const struct simba_request *request,
-                         struct sb_sql_failure *failure)
+                       struct sb_sql_failure *failure)
 {
     failure->remedy = SB_SQL_GIVE_UP;
     return sb_error_set(&failure->error, SIMBA_ECONFIG,
