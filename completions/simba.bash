@@ -14,14 +14,15 @@ _simba_options() {
         lock)
             echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --stop-timeout'
             echo '--once-per --retry-failed --hold-at-least --hold-at-most --leave-running --note --pass-notify'
+            echo '--metrics-file'
             ;;
         lead)
             echo '-w --wait --restart --restart-delay --restart-delay-max --yield-after --health'
-            echo '--health-every --priority --priority-after -k --kill-after --stop-timeout --note --pass-notify'
+            echo '--health-every --priority --priority-after -k --kill-after --stop-timeout --note --pass-notify --listen'
             ;;
         schedule)
             echo '--every --at --cron --timezone --missed --strategy --initial-delay -w --wait'
-            echo '-k --kill-after --stop-timeout --hold-at-least --hold-at-most --note --pass-notify'
+            echo '-k --kill-after --stop-timeout --hold-at-least --hold-at-most --note --pass-notify --listen'
             ;;
         acquire) echo '--for --keep -n --no-wait -w --wait -E --contended-code --note --json' ;;
         renew) echo '--fence --for --json' ;;
@@ -48,7 +49,7 @@ _simba_takes_value() {
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --yield-after | --health | --health-every | --priority | --priority-after | --to) ;;
         --every | --at | --cron | --timezone | --missed | --strategy | --initial-delay) ;;
-        --unused-for) ;;
+        --unused-for | --listen | --metrics-file) ;;
         --case | --seconds | --contenders | --processes) ;;
         --count | --rounds | --mutexes | --window) ;;
         *) return 1 ;;

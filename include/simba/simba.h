@@ -877,21 +877,37 @@ struct simba_metrics {
     uint64_t contenders; /* gauge: contenders started */
     struct simba_histogram contention; /* from the start of a contest to its win */
     struct simba_histogram operation;  /* from the sending of a request to its answer */
+    struct simba_histogram hold;       /* from a win to the end of the term */
+    uint64_t renewal_failures;         /* renewals that the store did not answer well */
+    int64_t store_failing_ms; /* gauge: for how long each request has failed that the store should
+                                 have served; 0: it serves, or nothing was asked yet */
+    int64_t loop_late_ms;     /* gauge: for how long the client has put off what is due */
 };
 
 #define SIMBA_METRICS_INIT                                                                         \
     {                                                                                              \
-        sizeof(struct simba_metrics), 0, 0, 0, 0, 0, 0, 0, {0, 0, {0}},                            \
-        {                                                                                          \
-            0, 0,                                                                                  \
-            {                                                                                      \
-                0                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        sizeof(struct simba_metrics), 0, 0, 0, 0, 0, 0, 0, {0, 0, {0}}, {0, 0, {0}}, {0, 0, {0}},  \
+            0, 0, 0                                                                                \
     }
 
 /* Fills in the fields that fit into metrics->size. */
 SIMBA_API int simba_client_metrics(simba_client *client, struct simba_metrics *metrics);
+
+enum simba_metrics_format {
+    SIMBA_METRICS_OPENMETRICS, /* application/openmetrics-text; version=1.0.0; charset=utf-8 */
+    SIMBA_METRICS_PROMETHEUS   /* text/plain; version=0.0.4; also node_exporter's text files */
+};
+
+#define SIMBA_METRICS_TEXT_MAX 262144 /* bytes that always suffice */
+#define SIMBA_METRICS_MUTEXES_MAX 100 /* mutexes that have lines of their own */
+
+/* Writes the metrics of a client as text that Prometheus reads, for a program that serves it.
+ * Whether a contender owns is computed from the clock in this call. Where contenders or lockers
+ * compete for more mutexes than the limit above, the others count in the sums only. OpenMetrics
+ * ends in "# EOF\n": a program that adds lines of its own adds them before that. *ret_length does
+ * not count the NUL. Does not wait for the store. SIMBA_EINVAL: `size` is too small. */
+SIMBA_API int simba_client_metrics_text(simba_client *client, enum simba_metrics_format format,
+                                        char *buffer, size_t size, size_t *ret_length);
 
 /* ---- Configuration files --------------------------------------------------------------------- */
 

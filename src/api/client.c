@@ -384,6 +384,21 @@ int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
     return SIMBA_OK;
 }
 
+int simba_client_metrics_text(simba_client *client, enum simba_metrics_format format, char *buffer,
+                              size_t size, size_t *ret_length)
+{
+    int code;
+
+    if (client == NULL || buffer == NULL || size == 0 || ret_length == NULL)
+        return SIMBA_EMISUSE;
+    if (format != SIMBA_METRICS_OPENMETRICS && format != SIMBA_METRICS_PROMETHEUS)
+        return SIMBA_EINVAL;
+    code = sb_engine_check_process(client->engine, NULL);
+    if (code != SIMBA_OK)
+        return code;
+    return sb_engine_write_metrics(client->engine, format, buffer, size, ret_length);
+}
+
 /* ---- For the objects made from a client ------------------------------------------------------ */
 
 void sb_client_add_object(simba_client *client)

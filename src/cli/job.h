@@ -19,7 +19,8 @@ struct cli_job {
     struct cli *cli;
     const char *mutex;
     char **command;
-    const char *note; /* NULL: none */
+    const char *listen; /* lead, schedule: where endpoints are served; NULL: nowhere */
+    const char *note;   /* NULL: none */
     char id[SIMBA_ID_MAX + 1];
     bool pass_notify; /* NOTIFY_SOCKET is for the command, too */
     bool grace_given;

@@ -62,6 +62,7 @@ static const struct cli_option options[] = {
     {0, "priority-after", "DURATION", "the wait before it asks such a leader to hand over (30s)",
      CLI_INTERVAL(struct lead, priority_after_ms)},
     CLI_LEADER_OPTION_WAIT,
+    CLI_LEADER_OPTION_LISTEN,
     CLI_OPTIONS_END,
 };
 

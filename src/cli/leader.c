@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "cli/background.h"
 #include "cli/cli.h"
+#include "cli/endpoints.h"
 #include "cli/events.h"
 #include "cli/job.h"
 #include "cli/progress.h"
@@ -24,6 +25,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 struct leader {
@@ -33,8 +35,10 @@ struct leader {
     int64_t start_until_ms; /* the wait for the store; 0: none */
     int code;               /* the result of the start */
     struct cli_progress progress;
+    struct cli_endpoints endpoints;
     int64_t begun_ms; /* of the last run; SIMBA_UNSET: there was none */
-    int term_fd;      /* readable when on_acquired, on_released or on_handover has come */
+    bool ran_in_term;
+    int term_fd; /* readable when on_acquired, on_released or on_handover has come */
 
     pthread_mutex_t lock;
     pthread_cond_t yielded;
@@ -142,6 +146,8 @@ static void create_contender(void *user)
     if (leader->code == SIMBA_OK)
         leader->code =
             simba_contender_create(job->client, &options, &leader->contender, &job->error);
+    if (leader->code == SIMBA_OK)
+        cli_endpoints_publish(&leader->endpoints, job->client, leader->contender);
 }
 
 /* `why` NULL: the store has not answered at all. */
@@ -234,6 +240,9 @@ static struct cli_outcome run_command(struct leader *leader)
     run.health = leader->plan->health;
     cli_notify_status("leading '%s', fence %llu; the command runs", job->mutex,
                       (unsigned long long)fence);
+    if (leader->ran_in_term)
+        atomic_fetch_add(&leader->endpoints.restarts, 1);
+    leader->ran_in_term = true;
     leader->begun_ms = simba_now_ms();
     return cli_supervise(&run);
 }
@@ -311,6 +320,8 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
     struct cli_outcome outcome = run_command(leader);
 
     cli_guardian_collect();
+    if (plan->is_schedule && outcome.how == CLI_ENDED && outcome.status == 0)
+        atomic_store(&leader->endpoints.last_success_s, (int64_t)time(NULL));
     *ret_due_ms = outcome.signal != 0
                       ? CLI_PLAN_END
                       : plan->next_ms(plan->user, &outcome, leader->begun_ms, simba_now_ms());
@@ -452,6 +463,7 @@ static int lead(struct leader *leader)
     int status = CLI_CONTINUE;
     enum awaited awaited;
 
+    leader->ran_in_term = false;
     cli_line_about_fence(simba_contender_fence(leader->contender));
     if (contender_is_asked(leader->contender)) /* another waiter was to have it */
         return hand_over(leader);
@@ -508,6 +520,7 @@ static void stop_and_close(void *user)
         bool owned = simba_contender_is_owner(leader->contender);
         warn_of_stop(leader, owned, simba_contender_stop(leader->contender, &error), &error);
     }
+    cli_endpoints_stop(&leader->endpoints);
     simba_contender_close(leader->contender);
     cli_store_close(leader->job->client);
 }
@@ -563,7 +576,12 @@ int cli_leader_run(struct cli_job *job, const struct cli_plan *plan)
     leader.term_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (leader.term_fd < 0 || !cli_events_open(&job->events))
         return cli_fail_system("events");
-    int status = start(&leader);
+    leader.endpoints.is_schedule = plan->is_schedule;
+    int status = job->listen != NULL
+                     ? cli_endpoints_start(&leader.endpoints, job->listen, job->cli->quiet)
+                     : CLI_CONTINUE;
+    if (status == CLI_CONTINUE)
+        status = start(&leader);
     if (status == CLI_CONTINUE)
         cli_notify_ready();
     while (status == CLI_CONTINUE) {

@@ -7,6 +7,7 @@
 #define CLI_LEADER_H
 
 #include "cli/job.h"
+#include "cli/listen.h"
 
 /* In place of an instant: there is no next run, and the program ends with the status of the
  * last. */
@@ -26,6 +27,7 @@ struct cli_plan {
     struct cli_health *health; /* NULL: nobody checks the command */
     int priority;              /* as of simba_contender_options, with the next */
     int64_t priority_after_ms;
+    bool is_schedule; /* a run is a job, not a restart of a service */
     void *user;
 
     /* May be NULL. When a term begins, before first_ms, on a thread of the library: may wait for
@@ -45,12 +47,19 @@ struct cli_plan {
             CLI_SECONDS(struct cli_job, wait_ms)                                                   \
     }
 
+#define CLI_LEADER_OPTION_LISTEN                                                                   \
+    CLI_OPTION_LISTEN(struct cli_job, listen,                                                      \
+                      "serve /metrics, /leader, /healthz and /readyz at PORT,\n"                   \
+                      "ADDRESS:PORT or unix:PATH")
+
 /* Parts of the help of both verbs. */
 #define CLI_LEADER_HELP_COMMAND                                                                    \
     "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n" \
     "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. What it\n" \
     "leaves running is killed. A terminal stays with simba, for Ctrl-C: COMMAND reads "            \
     "/dev/null.\n"                                                                                 \
+    "--listen serves Prometheus and load balancers: /leader answers 200 while this machine\n"      \
+    "leads and 503 otherwise. Without an address it is the loopback's.\n"                          \
     "A store that is down at the start is waited for; -w bounds that. Under systemd\n"             \
     "(Type=notify) simba is ready when it takes part, leading or not. It answers WatchdogSec=\n"   \
     "as long as all is well.\n"

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/contest.h"
 #include "cli/events.h"
+#include "cli/metrics_file.h"
 #include "cli/once.h"
 #include "cli/store.h"
 
@@ -26,6 +27,8 @@ static struct lock {
     struct cli_job job;
     struct cli_contest contest;
     struct cli_once once;
+    const char *metrics_file; /* NULL: none */
+    struct cli_metrics_run metrics;
     int64_t acquired_ms;
     struct cli_outcome outcome; /* of the command, before the mutex is released */
     bool gone; /* the release found that the lease was lost; read when that has ended */
@@ -53,6 +56,8 @@ static const struct cli_option options[] = {
      CLI_DURATION(struct lock, job.hold_at_least_ms)},
     {0, "hold-at-most", "DURATION", "stop COMMAND after that time (exit code 124)",
      CLI_INTERVAL(struct lock, job.hold_at_most_ms)},
+    {0, "metrics-file", "PATH", "write metrics for the textfile collector of node_exporter",
+     CLI_TEXT(struct lock, metrics_file)},
     {0, "leave-running", NULL, "do not kill what COMMAND leaves running when it ends",
      CLI_FLAG(struct lock, job.leave_running)},
     CLI_OPTIONS_END,
@@ -60,20 +65,49 @@ static const struct cli_option options[] = {
 
 /* ---- Winning --------------------------------------------------------------------------------- */
 
-/* With --once-per, by the owner. Without the record of runs nothing runs. */
-static int begin_period(struct cli_contest *contest, simba_locker *locker)
+/* On the threads that wait for the store: a disk that hangs must not keep the main thread from the
+ * lease. */
+static void write_metrics(struct lock *lock, bool ended)
+{
+    struct cli_metrics_run *run = &lock->metrics;
+
+    if (lock->metrics_file == NULL)
+        return;
+    if (ended)
+        run->ended_ms = simba_wall_ms(simba_now_ms());
+    run->exit_code = lock->gone ? CLI_EXIT_LOST : lock->outcome.status;
+    cli_metrics_file_write(lock->metrics_file, run);
+}
+
+static void note_start(struct lock *lock, const simba_locker *locker)
+{
+    int64_t now_ms = simba_now_ms();
+
+    lock->metrics = (struct cli_metrics_run){.mutex = lock->job.mutex,
+                                             .fence = simba_locker_fence(locker),
+                                             .waited_ms = now_ms - lock->contest.started_ms,
+                                             .started_ms = simba_wall_ms(now_ms)};
+}
+
+/* By the owner. With --once-per nothing runs without the record of runs. */
+static int begin_command(struct cli_contest *contest, simba_locker *locker)
 {
     struct lock *lock = SB_CONTAINER(struct lock, contest, contest);
     struct cli_job *job = &lock->job;
     struct simba_error ignored; /* the first one is told */
     int code;
 
-    if (lock->once.period_ms == 0)
+    note_start(lock, locker);
+    if (lock->once.period_ms == 0) {
+        write_metrics(lock, false);
         return SIMBA_OK;
+    }
     code =
         cli_once_begin(&lock->once, job->client, job->mutex, simba_locker_id(locker), &job->error);
     if (code != SIMBA_OK)
         simba_locker_release(locker, &ignored);
+    else if (!lock->once.done)
+        write_metrics(lock, false);
     return code;
 }
 
@@ -93,6 +127,8 @@ static void release(void *user)
     if (code != SIMBA_OK && !lock->gone && lock->job.cli->log_level >= SIMBA_LOG_WARN)
         cli_message("warning: '%s' was not released; it becomes free when its lease ends: %s",
                     lock->job.mutex, error.text);
+    if (!lock->once.done)
+        write_metrics(lock, true);
 }
 
 /* The library bounds the release. A store that has not renewed the lease in time gets less time;
@@ -239,7 +275,7 @@ static int run(struct cli *cli, int argc, char **argv)
     lock->contest.try_once = lock->contest.try_once || lock->job.wait_ms == 0;
     lock->contest.job = &lock->job;
     lock->contest.tells_contended = lock->once.period_ms != 0;
-    lock->contest.on_won = begin_period;
+    lock->contest.on_won = begin_command;
     lock->job.terminal = true;
     int status = cli_job_prepare(&lock->job, cli, argv);
     return status == CLI_CONTINUE ? run_lock(lock) : status;
@@ -273,6 +309,9 @@ static const char details[] =
     "counts, unless with --retry-failed. A run that was stopped, or whose machine died, does not.\n"
     "A machine that finds another at work waits for it, and runs COMMAND if that one dies. -n\n"
     "does not wait. Cron mails what simba says; -q says nothing.\n"
+    "\n"
+    "--metrics-file is for a job that Prometheus should know of: PATH, in the folder of\n"
+    "node_exporter's textfile collector, is replaced when COMMAND starts and when it has ended.\n"
     "\n"
     "What runs as another user cannot be killed: write 'sudo simba lock', not '-- sudo COMMAND'.\n"
     "If such a process is left, simba does not release the mutex, and exits with 70.\n"

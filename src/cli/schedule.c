@@ -87,6 +87,7 @@ static const struct cli_option options[] = {
     {0, "hold-at-most", "DURATION", "stop a run after that time",
      CLI_INTERVAL(struct schedule, job.hold_at_most_ms)},
     CLI_LEADER_OPTION_WAIT,
+    CLI_LEADER_OPTION_LISTEN,
     CLI_OPTIONS_END,
 };
 
@@ -341,6 +342,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     struct schedule *schedule = &this_schedule;
     struct cli_plan plan = {.first_ms = first_ms,
+                            .is_schedule = true,
                             .next_ms = next_ms,
                             .priority_after_ms = SIMBA_UNSET,
                             .user = schedule,

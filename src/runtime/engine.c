@@ -117,7 +117,11 @@ const struct sb_log *sb_engine_log(const struct sb_engine *engine)
 
 void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metrics)
 {
+    int64_t late_ms = sb_loop_late_ms(engine->loop);
+
     sb_metrics_read(&engine->metrics, metrics);
+    if (metrics->size >= offsetof(struct simba_metrics, loop_late_ms) + sizeof late_ms)
+        metrics->loop_late_ms = late_ms;
 }
 
 bool sb_engine_has_sessions(const struct sb_engine *engine)

@@ -75,6 +75,10 @@ const struct sb_timing *sb_engine_timing(const struct sb_engine *engine);
 const struct sb_log *sb_engine_log(const struct sb_engine *engine);
 void sb_engine_read_metrics(struct sb_engine *engine, struct simba_metrics *metrics);
 
+/* metrics_text.c: as simba_client_metrics_text. */
+int sb_engine_write_metrics(struct sb_engine *engine, enum simba_metrics_format format,
+                            char *buffer, size_t size, size_t *ret_length);
+
 /* Whether the store knows who waits; and simba_client_life_fd. */
 bool sb_engine_has_sessions(const struct sb_engine *engine);
 bool sb_engine_has_queue(const struct sb_engine *engine);

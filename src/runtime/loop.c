@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/time.h"
 #include "runtime/loop_owner.h"
 
 #include <errno.h>
@@ -38,7 +39,8 @@ struct sb_loop {
     _Atomic(struct simba_task *) inbox; /* newest first */
     _Atomic unsigned posting;           /* threads inside sb_loop_post */
     struct sb_timers timers;
-    int64_t armed_for_ms; /* what the timerfd is set to: the first deadline, or before it */
+    _Atomic int64_t armed_for_ms; /* what the timerfd is set to: the first deadline, or before it;
+                                     written on the loop thread */
     int clock_fd;
     void (*turn)(void *argument);
     void *argument;
@@ -126,14 +128,22 @@ void sb_loop_set_clock(struct sb_loop *loop)
     struct itimerspec when = {0};
     int64_t ms;
 
-    if (first == NULL || first->at_ms >= loop->armed_for_ms)
+    if (first == NULL ||
+        first->at_ms >= atomic_load_explicit(&loop->armed_for_ms, memory_order_relaxed))
         return;
     SB_CHECK(sb_loop_is_current(loop), "the clock is set on the loop thread");
-    loop->armed_for_ms = first->at_ms;
+    atomic_store_explicit(&loop->armed_for_ms, first->at_ms, memory_order_relaxed);
     ms = first->at_ms > 0 ? first->at_ms : 1; /* zero would disarm it */
     when.it_value.tv_sec = ms / 1000;
     when.it_value.tv_nsec = ms % 1000 * 1000000;
     timerfd_settime(loop->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+int64_t sb_loop_late_ms(const struct sb_loop *loop)
+{
+    int64_t due_ms = atomic_load_explicit(&loop->armed_for_ms, memory_order_relaxed);
+
+    return sb_max(sb_time_between(simba_now_ms(), due_ms), 0);
 }
 
 static void fire_timers(struct sb_loop *loop)
@@ -159,7 +169,7 @@ static void on_clock(uv_poll_t *poll, int status, int events)
     SB_CHECK(sb_loop_is_current(loop), "the clock is read on the loop thread");
     if (read(loop->clock_fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
         return;
-    loop->armed_for_ms = SIMBA_INFINITE;
+    atomic_store_explicit(&loop->armed_for_ms, SIMBA_INFINITE, memory_order_relaxed);
     fire_timers(loop);
 }
 
@@ -469,7 +479,7 @@ int sb_loop_create(void (*turn)(void *argument), void *argument, struct sb_loop 
         return sb_error_plain(error, SIMBA_ENOMEM);
     loop->turn = turn;
     loop->argument = argument;
-    loop->armed_for_ms = SIMBA_INFINITE;
+    atomic_init(&loop->armed_for_ms, SIMBA_INFINITE);
     loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (loop->clock_fd < 0) {
         code = errno;

@@ -55,6 +55,9 @@ bool sb_loop_join(struct sb_loop *loop);
 void sb_loop_turn(struct sb_loop *loop, bool (*done)(void *argument), void *argument);
 void sb_loop_leave(struct sb_loop *loop, bool is_borrower);
 
+/* For how long a timer has been due that the loop has not come to. From any thread. */
+int64_t sb_loop_late_ms(const struct sb_loop *loop);
+
 /* On the loop thread only. */
 struct uv_loop_s *sb_loop_uv(struct sb_loop *loop);
 void sb_loop_arm(struct sb_loop *loop, struct sb_timer *timer, int64_t at_ms);

@@ -4,6 +4,7 @@
 #include "runtime/metrics.h"
 
 #include "base/check.h"
+#include "base/time.h"
 
 #include <string.h>
 
@@ -35,14 +36,40 @@ void sb_metrics_observe(struct sb_histogram *histogram, int64_t duration_us)
     atomic_fetch_add_explicit(&histogram->sum_us, us, memory_order_relaxed);
 }
 
-static void read_histogram(const struct sb_histogram *histogram, struct simba_histogram *ret)
+/* What a store refuses it has served. */
+void sb_metrics_answer(struct sb_metrics *m, enum simba_op op, int code, int64_t sent_at_us,
+                       int64_t now_us)
 {
-    ret->count = 0;
-    ret->sum_us = load(&histogram->sum_us);
+    enum simba_error_group group = simba_error_group(code);
+    bool fails = group == SIMBA_GROUP_UNAVAILABLE || group == SIMBA_GROUP_UNKNOWN;
+    int64_t since_us = atomic_load_explicit(&m->failing_since_us, memory_order_relaxed);
+
+    SB_CHECK((int)op < SB_METRICS_OPS, "each operation of a store has its histogram");
+    sb_metrics_observe(&m->operation[op], now_us - sent_at_us);
+    if (code != SIMBA_OK)
+        sb_metrics_count(&m->errors);
+    if (code != SIMBA_OK && op == SIMBA_OP_GUARD)
+        sb_metrics_count(&m->renewal_failures);
+    if (fails != (since_us != 0))
+        atomic_store_explicit(&m->failing_since_us, fails ? now_us : 0, memory_order_relaxed);
+}
+
+static void add_histogram(const struct sb_histogram *histogram, struct simba_histogram *sum)
+{
+    sum->sum_us += load(&histogram->sum_us);
     for (int i = 0; i < SIMBA_HISTOGRAM_BUCKETS; i++) {
-        ret->bucket[i] = load(&histogram->bucket[i]);
-        ret->count += ret->bucket[i];
+        uint64_t bucket = load(&histogram->bucket[i]);
+
+        sum->bucket[i] += bucket;
+        sum->count += bucket;
     }
+}
+
+static int64_t store_failing_ms(const struct sb_metrics *m)
+{
+    int64_t since_us = atomic_load_explicit(&m->failing_since_us, memory_order_relaxed);
+
+    return since_us != 0 ? sb_max((sb_clock_us() - since_us) / 1000, 1) : 0;
 }
 
 void sb_metrics_read(const struct sb_metrics *m, struct simba_metrics *ret_metrics)
@@ -53,13 +80,18 @@ void sb_metrics_read(const struct sb_metrics *m, struct simba_metrics *ret_metri
     memset(&all, 0, sizeof all);
     all.size = ret_metrics->size;
     all.acquisitions = load(&m->acquisitions);
-    all.losses = load(&m->losses);
+    for (int i = 0; i < SB_LOSSES; i++)
+        all.losses += load(&m->losses[i]);
     all.releases = load(&m->releases);
     all.renewals = load(&m->renewals);
     all.errors = load(&m->errors);
     all.owned = load(&m->owned);
     all.contenders = load(&m->contenders);
-    read_histogram(&m->contention, &all.contention);
-    read_histogram(&m->operation, &all.operation);
+    all.renewal_failures = load(&m->renewal_failures);
+    all.store_failing_ms = store_failing_ms(m);
+    add_histogram(&m->contention, &all.contention);
+    add_histogram(&m->hold, &all.hold);
+    for (int i = 0; i < SB_METRICS_OPS; i++)
+        add_histogram(&m->operation[i], &all.operation);
     memcpy(ret_metrics, &all, size);
 }

@@ -159,9 +159,7 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
     SB_CHECK(sb_loop_is_current(engine->loop), "answers are acted upon on the loop thread");
     SB_CHECK(request->answered_at_us == 0, "a request is answered once");
     request->answered_at_us = now_us;
-    sb_metrics_observe(&engine->metrics.operation, request->answered_at_us - request->sent_at_us);
-    if (reply->code != SIMBA_OK)
-        sb_metrics_count(&engine->metrics.errors);
+    sb_metrics_answer(&engine->metrics, request->wire.op, reply->code, request->sent_at_us, now_us);
     count_answer(&engine->starts, request->round);
     request->answered(request, reply);
     while (sharer != NULL) {

@@ -31,7 +31,7 @@ struct sb_service {
     bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
 
     /* Loop thread only. */
-    int64_t contest_at_us;    /* since when this contest runs */
+    int64_t phase_at_us;      /* since when this contest runs, or this term */
     int64_t warned_at_ms;     /* of a failure */
     int64_t failing_since_ms; /* 0: the last request did not fail */
     struct sb_start start;    /* where it waits for its turn */

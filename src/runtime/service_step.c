@@ -100,23 +100,30 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
 
 /* Why a term ended without a stop. The machine ends a belief that has run out before it takes the
  * event in. `belief_ms` is what it was before the step. */
-static const char *loss_reason(const struct sb_event *event, int64_t belief_ms)
+static enum sb_loss loss_reason(const struct sb_event *event, int64_t belief_ms)
 {
     if (event->now_ms >= belief_ms)
-        return "it was not renewed in time";
+        return SB_LOSS_NOT_RENEWED;
     if (event->type == SB_EVENT_SESSION_LOST)
-        return "its session on the store is over";
+        return SB_LOSS_SESSION;
     if (event->answer == SB_ANSWER_MINE)
-        return "a contender with the same id has acquired it";
-    if (event->answer == SB_ANSWER_OTHER)
-        return "another contender owns it now";
-    return "the store has no lease of it any more";
+        return SB_LOSS_SAME_ID;
+    return event->answer == SB_ANSWER_OTHER ? SB_LOSS_TAKEN : SB_LOSS_NO_LEASE;
 }
 
-static void log_loss(struct sb_service *s, const struct sb_event *event, int64_t belief_ms)
+static void tell_loss(struct sb_service *s, enum sb_loss why)
 {
+    static const char *const sentences[SB_LOSSES] = {
+        [SB_LOSS_NOT_RENEWED] = "it was not renewed in time",
+        [SB_LOSS_SESSION] = "its session on the store is over",
+        [SB_LOSS_SAME_ID] = "a contender with the same id has acquired it",
+        [SB_LOSS_TAKEN] = "another contender owns it now",
+        [SB_LOSS_NO_LEASE] = "the store has no lease of it any more",
+    };
+
+    sb_metrics_count(&s->engine->metrics.losses[why]);
     sb_log(&s->engine->log, SIMBA_LOG_ERROR, "mutex '%s': %s lost the lease: %s", s->member.mutex,
-           s->member.id, loss_reason(event, belief_ms));
+           s->member.id, sentences[why]);
 }
 
 static void count_step(struct sb_service *s, const struct sb_event *event,
@@ -127,7 +134,8 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
     if (step->acquired) {
         sb_metrics_count(&metrics->acquisitions);
         sb_metrics_count(&metrics->owned);
-        sb_metrics_observe(&metrics->contention, now_us - s->contest_at_us);
+        sb_metrics_observe(&metrics->contention, now_us - s->phase_at_us);
+        s->phase_at_us = now_us;
         sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s owns, token %llu", s->member.mutex,
                s->member.id, (unsigned long long)step->state.after.fence);
     }
@@ -135,17 +143,17 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
              "an observer never owns");
     if (step->released) {
         sb_metrics_uncount(&metrics->owned);
-        s->contest_at_us = now_us;
+        sb_metrics_observe(&metrics->hold, now_us - s->phase_at_us);
+        s->phase_at_us = now_us;
         if (event->type == SB_EVENT_STOP) {
             sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s releases it", s->member.mutex,
                    s->member.id);
         } else {
-            sb_metrics_count(&metrics->losses);
-            log_loss(s, event, belief_ms);
+            tell_loss(s, loss_reason(event, belief_ms));
         }
     }
     if (step->stopped && step->stop_code == SIMBA_ELOST) {
-        sb_metrics_count(&metrics->losses);
+        sb_metrics_count(&metrics->losses[SB_LOSS_AT_RELEASE]);
         sb_log(&s->engine->log, SIMBA_LOG_ERROR,
                "mutex '%s': %s lost the lease before it released it: another contender may have "
                "owned meanwhile",
@@ -368,7 +376,7 @@ static void run_start(struct simba_task *task)
     SB_CHECK(!s->start.waits && !s->listening, "a start follows the end of the contest before");
     if (!sb_service_is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
-    s->contest_at_us = sb_clock_us();
+    s->phase_at_us = sb_clock_us();
     s->failing_since_ms = 0;
     s->away_told = false;
     sb_lock_take(&s->engine->state_lock);
@@ -377,7 +385,7 @@ static void run_start(struct simba_task *task)
     if (!s->awaited && sb_starts_are_held_up(&s->engine->starts))
         queue_start(s);
     else
-        begin_contest(s, s->contest_at_us);
+        begin_contest(s, s->phase_at_us);
 }
 
 /* A start that waits in the queue has asked for nothing, and its machine has not begun: there is
