@@ -22,6 +22,7 @@ static const struct sb_section_kind own_kinds[] = {
     {"", NULL, "sqlite:/var/lib/simba/simba.db", NULL},
     {"jdbc", "mysql postgres sqlite", "mysql://USER@HOST/DATABASE", NULL},
     {"redis", "redis", "redis://HOST:6379/0", NULL},
+    {"etcd", "etcd", "etcd://HOST:2379", NULL},
     {"zookeeper", "zookeeper", "zookeeper://HOST:2181", NULL},
 };
 

@@ -47,6 +47,9 @@ static struct entry entries[] = {
 #ifdef SIMBA_HAVE_REDIS
     {"redis", {"redis", "rediss", "valkey", "valkeys"}, LOADED_LATER(sb_module_redis)},
 #endif
+#ifdef SIMBA_HAVE_ETCD
+    {"etcd", {"etcd", "etcds"}, LOADED_LATER(sb_module_etcd)},
+#endif
 #ifdef SIMBA_HAVE_ZOOKEEPER
     {"zookeeper", {"zookeeper", "zookeepers"}, LOADED_LATER(sb_module_zookeeper)},
 #endif

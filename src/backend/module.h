@@ -57,6 +57,7 @@ extern const struct sb_module sb_module_mysql SB_SHARED("mysql_module");
 extern const struct sb_module sb_module_postgres SB_SHARED("postgres_module");
 extern const struct sb_module sb_module_redis SB_SHARED("redis_module");
 extern const struct sb_module sb_module_sqlite;
+extern const struct sb_module sb_module_etcd SB_SHARED("etcd_module");
 extern const struct sb_module sb_module_zookeeper SB_SHARED("zookeeper_module");
 
 /* The module that serves a scheme, loaded if need be; NULL where there is none. SIMBA_ECONFIG:

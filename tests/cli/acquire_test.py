@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Locks without a command: `simba acquire`, `renew` and `release` as a script and a CI job use them.
 
-    acquire_test.py STORE LATE_INTERRUPT    sqlite, redis, postgres, mariadb or zookeeper; "" where nothing is preloaded
+    acquire_test.py STORE LATE_INTERRUPT    sqlite, redis, postgres, mariadb, zookeeper or etcd; "" where nothing is preloaded
 """
 import json
 import os
@@ -14,9 +14,9 @@ from program import (PATIENCE, PROGRAM, Simba, Skipped, case, contains, equal, i
                      run, stays_taken, true, wait_until)
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
+         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
 LATE_INTERRUPT = sys.argv[2]
-HAS_LEASES = sys.argv[1] != "zookeeper"
+HAS_LEASES = sys.argv[1] not in ("zookeeper", "etcd")
 WORDS = ["SIMBA_MUTEX", "SIMBA_CONTENDER_ID", "SIMBA_FENCE", "SIMBA_DEADLINE", "SIMBA_FOR", "SIMBA_KEEPER"]
 
 

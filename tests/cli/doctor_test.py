@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`simba doctor` as an operator uses it: on a store that is well, and on one with a setting that breaks leases.
 
-    doctor_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
+    doctor_test.py STORE       sqlite, redis, postgres, mariadb, zookeeper or etcd
 """
 import json
 import os
@@ -43,7 +43,7 @@ class Mariadb(stores.Mariadb):
 
 
 STORE = {"sqlite": stores.Sqlite, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb,
-         "zookeeper": stores.Zookeeper}[NAME]
+         "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[NAME]
 
 
 class Running:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The program over the stores: exit codes, signals, terminals, a simba that is killed, a store that stands still.
 
-    matrix_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
+    matrix_test.py STORE       sqlite, redis, postgres, mariadb, zookeeper or etcd
 """
 import json
 import os
@@ -16,7 +16,7 @@ from program import (LEASE, PATIENCE, PROGRAM, Simba, case, contains, equal, is_
                      read, run, true, wait_until, write)
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
+         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
 LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose, where its end is not what is tried
 HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`simba lock --once-per`: a job that several machines start runs on one of them.
 
-    once_test.py STORE       sqlite, redis, postgres, mariadb or zookeeper
+    once_test.py STORE       sqlite, redis, postgres, mariadb, zookeeper or etcd
 """
 import os
 import signal
@@ -14,7 +14,7 @@ import stores
 from program import Simba, case, contains, equal, lines, main, number, read, run, true, wait_until
 
 STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper}[sys.argv[1]]
+         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
 LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose
 JOB = ["bash", "-c", "echo $SIMBA_CONTENDER_ID >>ran"]
 HANG = "echo $SIMBA_CONTENDER_ID >>ran; echo $$ >pid.new; mv pid.new pid; exec sleep 100"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`simba prune`, and what `simba status` and `simba watch` show of names.
 
-    prune_test.py STORE RAISE     sqlite, redis, postgres, mariadb or zookeeper; the program of raise.c
+    prune_test.py STORE RAISE     sqlite, redis, postgres, mariadb, zookeeper or etcd; the program of raise.c
 """
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ import stores
 from program import PROGRAM, Simba, case, contains, equal, read, run, true, wait_until
 
 THE = stores.OneStore(sys.argv[1])
-REMEMBERS = sys.argv[1] != "zookeeper"  # which removes the node of a name that nobody uses by itself
+REMEMBERS = sys.argv[1] not in ("zookeeper", "etcd")  # which have nothing of a name that nobody uses
 HOLD = ["sh", "-c", "echo $SIMBA_FENCE >held.new; mv held.new held; exec sleep 100"]
 
 

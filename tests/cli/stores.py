@@ -100,6 +100,17 @@ class Zookeeper(Store, servers.Zookeeper):
         return self.denied_url.replace("nobody:wr0ng", "owner:r1ght")
 
 
+class Etcd(Store, servers.Etcd):
+    """It has a user, as the others have."""
+
+    def __init__(self):
+        super().__init__()
+        for words in ("user add root:r1ght", "user grant-role root root", "auth enable"):
+            self.ctl(*words.split())
+        self.url = f"etcd://root:r1ght@127.0.0.1:{self.port}/tests?{LEASE_OPTIONS}"
+        self.denied_url = f"etcd://nobody:wr0ng@127.0.0.1:{self.port}/tests"
+
+
 class Sqlite(Store):
     """A file; there is no server that could stand still."""
 
@@ -110,7 +121,8 @@ class Sqlite(Store):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-BY_NAME = {"sqlite": Sqlite, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb, "zookeeper": Zookeeper}
+BY_NAME = {"sqlite": Sqlite, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb, "zookeeper": Zookeeper,
+           "etcd": Etcd}
 
 
 class OneStore:

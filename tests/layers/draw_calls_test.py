@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROOT = sys.argv[1]
-PAGES = {"redis": "redis.md", "sql": "sql.md", "zookeeper": "zookeeper.md"}
+PAGES = {"redis": "redis.md", "sql": "sql.md", "zookeeper": "zookeeper.md", "etcd": "etcd.md"}
 
 
 def load(name):

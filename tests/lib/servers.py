@@ -256,3 +256,43 @@ class Zookeeper(Server):
     def serves(self):
         """It listens before it takes sessions; a mode is told only by one that serves."""
         return "Mode: " in self.say("srvr")
+
+
+class Etcd(Server):
+    """One member, or one of those of `cluster`."""
+
+    more = ()  # arguments
+
+    def __init__(self, folder=None):
+        super().__init__(folder)
+        self.peer_port = free_port()
+        self.cluster = [self]
+
+    @staticmethod
+    def missing():
+        return None if shutil.which("etcd") and shutil.which("etcdctl") else "there is no etcd"
+
+    def name(self):
+        return f"m{self.peer_port}"
+
+    def command(self):
+        peer, client = f"http://127.0.0.1:{self.peer_port}", f"http://127.0.0.1:{self.port}"
+        members = ",".join(f"{one.name()}=http://127.0.0.1:{one.peer_port}" for one in self.cluster)
+        return ["etcd", "--name", self.name(), "--data-dir", f"{self.folder}/data", "--bcrypt-cost", "4",
+                "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                "--initial-advertise-peer-urls", peer, "--initial-cluster", members,
+                "--log-level", "error", *([] if self.durable else ["--unsafe-no-fsync"]), *self.more]
+
+    def ctl(self, *arguments):
+        """What etcdctl says."""
+        return self.prepare("etcdctl", f"--endpoints=http://127.0.0.1:{self.port}", "--command-timeout=20s", *arguments)
+
+    def serves(self):
+        """It listens before it has a leader."""
+        if not super().serves():
+            return False
+        try:
+            self.ctl("get", "none", "--command-timeout=2s")
+            return True
+        except subprocess.CalledProcessError as failure:
+            return "user name is empty" in failure.stderr

@@ -1,0 +1,92 @@
+/*
+ * names.c - makes keys and takes them apart. Knows no messages.
+ */
+#include "backend/etcd/names.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LEASE_DIGITS_MAX 17
+
+int sb_etcd_check_mutex(const char *mutex, struct simba_error *error)
+{
+    if (strncmp(mutex, SB_ETCD_PROPERTIES, strlen(SB_ETCD_PROPERTIES)) != 0)
+        return SIMBA_OK;
+    return sb_error_set(error, SIMBA_EINVAL,
+                        "a mutex on etcd cannot be named '%.60s': below " SB_ETCD_PROPERTIES
+                        " are what Simba remembers of mutexes",
+                        mutex);
+}
+
+static void check_fits(const struct sb_text *text)
+{
+    SB_CHECK(!text->cut, "a key has room for the longest names");
+}
+
+void sb_etcd_folder(char ret_key[SB_ETCD_KEY_SIZE], const char *prefix, const char *mutex)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_key, SB_ETCD_KEY_SIZE);
+    sb_text_add(&text, "%s%s/", prefix, mutex);
+    check_fits(&text);
+}
+
+void sb_etcd_key(char ret_key[SB_ETCD_KEY_SIZE], const char *prefix, const char *mutex,
+                 int64_t lease)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_key, SB_ETCD_KEY_SIZE);
+    sb_text_add(&text, "%s%s/%" PRIx64, prefix, mutex, (uint64_t)lease);
+    check_fits(&text);
+}
+
+void sb_etcd_property_key(char ret_key[SB_ETCD_KEY_SIZE], const char *prefix, const char *mutex,
+                          const char *property)
+{
+    struct sb_text text;
+
+    sb_text_init(&text, ret_key, SB_ETCD_KEY_SIZE);
+    sb_text_add(&text, "%s" SB_ETCD_PROPERTIES "%s/%s", prefix, mutex, property);
+    check_fits(&text);
+}
+
+void sb_etcd_range_end(char ret_end[SB_ETCD_KEY_SIZE], const char *key)
+{
+    size_t length = strlen(key);
+
+    SB_CHECK(length > 0 && key[length - 1] == '/', "a folder ends in a slash");
+    sb_text_copy(ret_end, SB_ETCD_KEY_SIZE, key);
+    ret_end[length - 1] = '/' + 1;
+}
+
+bool sb_etcd_mutex_of(char ret_mutex[SIMBA_MUTEX_MAX + 1], const char *prefix, const void *key,
+                      size_t length, int64_t lease)
+{
+    const char *text = key;
+    char digits[LEASE_DIGITS_MAX + 1];
+    size_t tail = (size_t)snprintf(digits, sizeof digits, "/%" PRIx64, (uint64_t)lease);
+    size_t head = strlen(prefix);
+
+    if (lease == 0 || length <= head + tail || length - head - tail > SIMBA_MUTEX_MAX ||
+        memcmp(text, prefix, head) != 0 || memcmp(text + length - tail, digits, tail) != 0 ||
+        memchr(text, '\0', length) != NULL)
+        return false;
+    memcpy(ret_mutex, text + head, length - head - tail);
+    ret_mutex[length - head - tail] = '\0';
+    return strncmp(ret_mutex, SB_ETCD_PROPERTIES, strlen(SB_ETCD_PROPERTIES)) != 0;
+}
+
+void sb_etcd_id_of(char ret_id[SIMBA_ID_MAX + 1], const void *value, size_t length, int64_t lease)
+{
+    if (length == 0)
+        snprintf(ret_id, SIMBA_ID_MAX + 1, "lease-%" PRIx64, (uint64_t)lease);
+    else
+        sb_text_printable(ret_id, SIMBA_ID_MAX + 1, value, length);
+}

@@ -1,0 +1,180 @@
+/*
+ * events.c - what the timer, the link and the leases mean to latches and jobs.
+ */
+#include "backend/etcd/ops/ops.h"
+
+#include "base/time.h"
+
+#include <string.h>
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+#define DOUBT_PAUSE_MS 2000
+
+struct sweep {
+    simba_backend *store;
+    int64_t now_ms;
+};
+
+/* In doubt there may be a key at any time; see latch.h. */
+static void sweep_doubt(const struct sweep *sweep, struct sb_etcd_latch *latch)
+{
+    if (latch->lease->id == 0 || latch->doubt_until_ms <= sweep->now_ms)
+        latch->doubt_until_ms = 0;
+    if (latch->doubt_until_ms != 0)
+        sb_etcd_sweep_at(sweep->store,
+                         sb_earlier(latch->doubt_until_ms, sweep->now_ms + DOUBT_PAUSE_MS));
+    if (latch->node == SB_ETCD_NODE_NONE && latch->active == NULL && latch->lease->id != 0)
+        sb_etcd_job_withdraw(sweep->store, latch);
+}
+
+static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
+{
+    struct sweep *sweep = argument;
+    bool up = sb_etcd_link_is_up(&sweep->store->link);
+    bool due = latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms <= sweep->now_ms;
+
+    if (due && latch->active == NULL && up)
+        sb_etcd_job_withdraw(sweep->store, latch);
+    else if (due)
+        sb_etcd_sweep_at(sweep->store, sweep->now_ms + DOUBT_PAUSE_MS);
+    else if (latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms != SIMBA_INFINITE)
+        sb_etcd_sweep_at(sweep->store, latch->withdraw_ms);
+    else if (latch->doubt_until_ms != 0 && up)
+        sweep_doubt(sweep, latch);
+    else if (latch->doubt_until_ms != 0)
+        sb_etcd_sweep_at(sweep->store, sweep->now_ms + DOUBT_PAUSE_MS);
+}
+
+static void expire_jobs(simba_backend *store, int64_t now_ms)
+{
+    struct sb_etcd_job *job = store->jobs;
+
+    while (job != NULL) {
+        bool due = job->deadline_ms <= now_ms;
+
+        if (due)
+            sb_etcd_request_expire(job);
+        job = due ? store->jobs : job->next; /* an answer may start jobs and end others */
+    }
+    for (job = store->jobs; job != NULL; job = job->next)
+        sb_etcd_wake_at(store, job->deadline_ms);
+}
+
+void sb_etcd_on_timer(uv_timer_t *timer)
+{
+    simba_backend *store = timer->data;
+    struct sweep sweep = {store, simba_now_ms()};
+
+    store->timer_ms = SIMBA_INFINITE;
+    sb_etcd_link_hold(&store->link);
+    expire_jobs(store, sweep.now_ms);
+    if (store->sweep_ms <= sweep.now_ms) {
+        store->sweep_ms = SIMBA_INFINITE;
+        sb_etcd_latches_each(store, sweep_latch, &sweep);
+    }
+    sb_etcd_wake_at(store, store->sweep_ms);
+    sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
+    sb_etcd_wake_at(store, sb_etcd_watches_tend(&store->watches));
+    sb_etcd_guards_send(store);
+    sb_etcd_link_release(&store->link);
+}
+
+/* ---- The connection -------------------------------------------------------------------------- */
+
+/* Does what could not be done meanwhile. */
+static void catch_up(void *argument, struct sb_etcd_latch *latch)
+{
+    struct sweep *sweep = argument;
+
+    if (latch->node != SB_ETCD_NODE_NONE && latch->active == NULL &&
+        (latch->leaving || (latch->abandoned && !latch->granted) ||
+         latch->withdraw_ms <= sweep->now_ms))
+        sb_etcd_job_withdraw(sweep->store, latch);
+}
+
+void sb_etcd_on_up(void *user)
+{
+    simba_backend *store = user;
+    struct sweep sweep = {store, simba_now_ms()};
+
+    store->leases.restart_ms = 0;
+    store->watches.restart_ms = 0;
+    sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
+    sb_etcd_wake_at(store, sb_etcd_watches_tend(&store->watches));
+    sb_etcd_latches_each(store, catch_up, &sweep);
+    store->host->notice(store->host, SIMBA_NOTICE_RELEASED, NULL, NULL);
+    store->host->notice(store->host, SIMBA_NOTICE_CHANGED, NULL, NULL);
+}
+
+void sb_etcd_on_down(void *user)
+{
+    (void)user; /* all calls have ended with an error */
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+struct loss {
+    const struct sb_etcd_lease *lease;
+    simba_backend *store;
+};
+
+/* A contender that has another lease for this mutex is no owner, so it loses nothing but time. */
+static void lose_latch(void *argument, struct sb_etcd_latch *latch)
+{
+    const struct loss *loss = argument;
+    const struct simba_backend_host *host = loss->store->host;
+
+    if (latch->lease != loss->lease || latch->node == SB_ETCD_NODE_NONE)
+        return;
+    if (latch->granted)
+        host->session_lost(host, latch->mutex->name);
+    else
+        host->notice(host, SIMBA_NOTICE_RELEASED, latch->mutex->name, latch->id);
+    latch->doubt_until_ms = 0;
+    sb_etcd_latch_forget(latch);
+    sb_etcd_latch_drop(latch);
+}
+
+/* Those that wait for the lease go on. They are marked first: one that goes on may wait again, and
+ * may end others. */
+static void go_on(simba_backend *store, const struct sb_etcd_lease *lease,
+                  const struct simba_error *error)
+{
+    struct sb_etcd_job *job;
+
+    for (job = store->jobs; job != NULL; job = job->next)
+        job->goes_on |= job->awaits == lease;
+    for (;;) {
+        for (job = store->jobs; job != NULL && (!job->goes_on || job->awaits != lease);)
+            job = job->next;
+        if (job == NULL)
+            return;
+        job->goes_on = false;
+        job->awaits = NULL;
+        if (error != NULL)
+            sb_etcd_job_fail(job, error, false);
+        else
+            job->step(job);
+    }
+}
+
+void sb_etcd_on_lease(void *user, struct sb_etcd_lease *lease, enum sb_etcd_lease_event event,
+                      const struct simba_error *error)
+{
+    simba_backend *store = user;
+    struct loss loss = {lease, store};
+
+    if (store->closing)
+        return;
+    sb_etcd_link_hold(&store->link);
+    if (event == SB_ETCD_LEASE_LOST) {
+        store->host->log(store->host, SIMBA_LOG_WARN, "etcd: %s", error->text);
+        sb_etcd_latches_each(store, lose_latch, &loss);
+    }
+    go_on(store, lease,
+          event == SB_ETCD_LEASE_READY || event == SB_ETCD_LEASE_ANSWERED ? NULL : error);
+    sb_etcd_guards_send(store);
+    sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
+    sb_etcd_link_release(&store->link);
+}

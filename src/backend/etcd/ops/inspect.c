@@ -1,0 +1,75 @@
+/*
+ * inspect.c - INSPECT: what the member that the client is connected to tells of itself, and what
+ * that means to leases.
+ */
+#include "backend/etcd/ops/ops.h"
+
+#include "base/findings.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define TTL_MIN_MS 2000
+
+static void add_lease(const simba_backend *store, struct sb_findings *findings)
+{
+    int64_t asked_ms = store->options.lease_ms;
+    int64_t lease_ms = asked_ms < TTL_MIN_MS ? TTL_MIN_MS : (asked_ms + 999) / 1000 * 1000;
+
+    if (lease_ms == asked_ms)
+        sb_findings_add(findings, SIMBA_SEVERITY_OK, "lease", NULL, "%" PRId64 " ms, as asked for",
+                        asked_ms);
+    else
+        sb_findings_add(findings, SIMBA_SEVERITY_OK, "lease", NULL,
+                        "%" PRId64 " ms were asked for; etcd counts whole seconds, from 2 on: a "
+                        "dead owner is replaced after %" PRId64 " ms",
+                        asked_ms, lease_ms);
+}
+
+static void add_member(const Etcd__StatusAnswer *status, struct sb_findings *findings)
+{
+    sb_findings_add(findings, SIMBA_SEVERITY_OK, "version", NULL, "etcd %.40s", status->version);
+    if (status->leader == 0)
+        sb_findings_add(findings, SIMBA_SEVERITY_PROBLEM, "leader",
+                        "look at etcdctl endpoint status for the members",
+                        "this member knows no leader: no lease is granted or renewed");
+    for (size_t i = 0; i < status->n_errors; i++)
+        sb_findings_add(findings, SIMBA_SEVERITY_PROBLEM, "alarm",
+                        strstr(status->errors[i], "NOSPACE") != NULL
+                            ? "compact and defragment it, then run etcdctl alarm disarm"
+                            : "look at etcdctl alarm list",
+                        "the server reports: %.120s", status->errors[i]);
+}
+
+static void on_status(struct sb_etcd_job *job)
+{
+    Etcd__StatusAnswer *status = sb_etcd_call_unpack(&job->call, &etcd__status_answer__descriptor);
+    const struct sb_etcd_options *o = &job->store->options;
+    struct sb_findings findings = {.count = 0};
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    if (status == NULL) {
+        sb_etcd_job_fail_nonsense(job);
+        return;
+    }
+    sb_findings_add_tls(&findings,
+                        !o->tls           ? SB_TLS_NONE
+                        : o->trust.verify ? SB_TLS_VERIFIED
+                                          : SB_TLS_UNVERIFIED,
+                        o->places[0].host, "write etcds:// without tls-verify=no");
+    add_member(status, &findings);
+    add_lease(job->store, &findings);
+    sb_etcd_free_message(status);
+    reply.findings = findings.list;
+    reply.findings_count = findings.count;
+    sb_etcd_job_answer(job, &reply);
+}
+
+void sb_etcd_inspect_start(simba_backend *store, struct simba_request *request)
+{
+    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL);
+    Etcd__Status message = ETCD__STATUS__INIT;
+
+    if (job != NULL)
+        sb_etcd_job_call(job, "/etcdserverpb.Maintenance/Status", &message.base, on_status);
+}

@@ -1,0 +1,204 @@
+/*
+ * look.c - which key is the first, and which contender leads. Reads only, but for the watches that
+ * it leaves.
+ *
+ * A waiter watches the key that was created before its own, from the revision of the look on: what
+ * happened before is in the look, what happens later is told.
+ */
+#include "backend/etcd/ops/ops.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+
+#include <string.h>
+
+/* ---- Watches --------------------------------------------------------------------------------- */
+
+/* The latch may be the first from now on, so its key is deleted if the contender is not heard
+ * of. */
+static void on_before_changed(struct sb_etcd_watcher *watcher, enum sb_etcd_change change,
+                              int64_t lease)
+{
+    struct sb_etcd_latch *latch = SB_CONTAINER(struct sb_etcd_latch, watcher, watcher);
+    simba_backend *store = latch->mutex->store;
+
+    (void)change;
+    (void)lease;
+    latch->before = 0;
+    sb_etcd_unwatch(&store->watches, watcher);
+    if (!latch->granted && latch->node != SB_ETCD_NODE_NONE) {
+        latch->withdraw_ms = simba_now_ms() + latch->lease->ttl_ms;
+        sb_etcd_sweep_at(store, latch->withdraw_ms);
+    }
+    store->host->notice(store->host, SIMBA_NOTICE_RELEASED, latch->mutex->name, latch->id);
+    if (latch->active != NULL && latch->active->delayed)
+        sb_etcd_job_answer_nobody(latch->active);
+}
+
+static void watch_before(struct sb_etcd_job *job, int64_t before, int64_t revision)
+{
+    struct sb_etcd_latch *latch = job->latch;
+    struct sb_etcd_watches *watches = &job->store->watches;
+    char key[SB_ETCD_KEY_SIZE];
+
+    if (latch->before == before)
+        return;
+    sb_etcd_unwatch(watches, &latch->watcher);
+    latch->before = before;
+    latch->watcher.changed = on_before_changed;
+    sb_etcd_key(key, job->store->options.prefix, job->mutex->name, before);
+    if (!sb_etcd_watch(watches, &latch->watcher, key, false, revision + 1))
+        latch->before = 0; /* without memory: the contender asks again */
+}
+
+/* Observers care for the first key only, and for any where there was none. */
+static void on_folder_changed(struct sb_etcd_watcher *watcher, enum sb_etcd_change change,
+                              int64_t lease)
+{
+    struct sb_etcd_mutex *mutex = SB_CONTAINER(struct sb_etcd_mutex, watcher, watcher);
+    const struct simba_backend_host *host = mutex->store->host;
+
+    if (change == SB_ETCD_MISSED || (change == SB_ETCD_PUT && mutex->owner_lease == 0) ||
+        (change == SB_ETCD_DELETED && mutex->owner_lease == lease))
+        host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
+}
+
+static void watch_folder(struct sb_etcd_mutex *mutex, int64_t revision)
+{
+    simba_backend *store = mutex->store;
+    char folder[SB_ETCD_KEY_SIZE];
+
+    if (mutex->observers == 0 || mutex->watcher.back != NULL)
+        return;
+    mutex->watcher.changed = on_folder_changed;
+    sb_etcd_folder(folder, store->options.prefix, mutex->name);
+    sb_etcd_watch(&store->watches, &mutex->watcher, folder, true, revision + 1);
+}
+
+/* ---- The first key --------------------------------------------------------------------------- */
+
+static bool is_mine(const struct sb_etcd_job *job, const Etcd__KeyValue *kv)
+{
+    const struct sb_etcd_latch *latch = job->latch;
+
+    return latch != NULL && latch->node == SB_ETCD_NODE_THERE && latch->lease->id != 0 &&
+           kv->lease == latch->lease->id && kv->create_revision == latch->created;
+}
+
+/* A term begins with the revision at which its owner saw that it is the first. That is larger than
+ * every revision at which an earlier owner still had its key. */
+static void take_mine(struct sb_etcd_job *job, int64_t revision)
+{
+    struct sb_etcd_latch *latch = job->latch;
+
+    if (!latch->granted && job->op == SIMBA_OP_ACQUIRE)
+        latch->fence = (uint64_t)revision;
+    sb_etcd_unwatch(&job->store->watches, &latch->watcher);
+    latch->before = 0;
+    sb_etcd_job_answer_mine(job);
+}
+
+void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first,
+                         const Etcd__KeyValue *before, int64_t revision)
+{
+    const Etcd__KeyValue *kv = first->n_kvs > 0 ? first->kvs[0] : NULL;
+    char owner[SIMBA_ID_MAX + 1];
+
+    job->mutex->owner_lease = kv != NULL ? kv->lease : 0;
+    job->waiters = first->count > 0 ? first->count - 1 : 0;
+    watch_folder(job->mutex, revision);
+    if (kv == NULL) {
+        sb_etcd_job_answer_nobody(job);
+        return;
+    }
+    if (is_mine(job, kv)) {
+        take_mine(job, revision);
+        return;
+    }
+    if (job->other != NULL && job->other(job, kv))
+        return;
+    if (before != NULL && job->op == SIMBA_OP_ACQUIRE && before->lease != 0)
+        watch_before(job, before->lease, revision);
+    sb_etcd_id_of(owner, kv->value.data, kv->value.len, kv->lease);
+    sb_etcd_job_answer_other(job, owner, (uint64_t)kv->create_revision);
+}
+
+/* ---- The look -------------------------------------------------------------------------------- */
+
+static void on_looked_at_all(struct sb_etcd_job *job)
+{
+    Etcd__RangeAnswer *answer = sb_etcd_job_range_answer(job);
+
+    if (answer != NULL)
+        sb_etcd_look_decide(job, answer, NULL, answer->header->revision);
+    sb_etcd_free_message(answer);
+}
+
+static void look_at_all(struct sb_etcd_job *job)
+{
+    struct sb_etcd_range range;
+    char folder[SB_ETCD_KEY_SIZE];
+
+    sb_etcd_folder(folder, job->store->options.prefix, job->mutex->name);
+    sb_etcd_range_first(&range, folder);
+    job->writes = job->creates = false;
+    sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_looked_at_all);
+}
+
+/* A key that has gone: another client deleted it, or the lease has ended and the keep-alive will
+ * tell. */
+static void on_looked(struct sb_etcd_job *job)
+{
+    Etcd__TxnAnswer *answer = sb_etcd_job_txn_answer(job);
+    const Etcd__RangeAnswer *first = sb_etcd_txn_range(answer, 0);
+    const Etcd__RangeAnswer *before = sb_etcd_txn_range(answer, 1);
+
+    if (answer == NULL)
+        return;
+    if (first == NULL || before == NULL) {
+        sb_etcd_job_fail_nonsense(job);
+    } else if (answer->succeeded) {
+        sb_etcd_look_decide(job, first, before->n_kvs > 0 ? before->kvs[0] : NULL,
+                            answer->header->revision);
+    } else {
+        if (job->latch->node == SB_ETCD_NODE_THERE)
+            sb_etcd_latch_forget(job->latch);
+        if (job->then != NULL && sb_etcd_job_again(job))
+            job->then(job);
+        else if (job->then == NULL)
+            sb_etcd_look_decide(job, first, NULL, answer->header->revision);
+    }
+    sb_etcd_free_message(answer);
+}
+
+/* In both branches: what is there now. */
+static void ask_for_place(struct sb_etcd_branch *branch, const struct sb_etcd_latch *latch)
+{
+    char folder[SB_ETCD_KEY_SIZE];
+
+    sb_etcd_folder(folder, latch->mutex->store->options.prefix, latch->mutex->name);
+    sb_etcd_range_first(sb_etcd_branch_range(branch), folder);
+    sb_etcd_range_last(sb_etcd_branch_range(branch), folder, latch->created - 1, 1);
+}
+
+void sb_etcd_look(struct sb_etcd_job *job)
+{
+    struct sb_etcd_latch *latch = job->latch;
+    struct sb_etcd_txn *txn = job->store->txn;
+    char key[SB_ETCD_KEY_SIZE];
+
+    if (latch != NULL && latch->node != SB_ETCD_NODE_NONE && latch->lease->id == 0)
+        sb_etcd_latch_forget(latch);
+    if (latch == NULL || latch->node != SB_ETCD_NODE_THERE) {
+        look_at_all(job);
+        return;
+    }
+    SB_CHECK(latch->created > 1, "a key has a revision");
+    sb_etcd_latch_key(key, latch);
+    sb_etcd_txn_begin(txn);
+    sb_etcd_txn_if(txn, key, latch->created);
+    ask_for_place(&txn->then, latch);
+    ask_for_place(&txn->other, latch);
+    job->writes = job->creates = false;
+    sb_etcd_job_txn(job, on_looked);
+}

@@ -1,0 +1,131 @@
+/*
+ * release.c - takes a key away, for a RELEASE, for a new term, or because nobody is heard of.
+ *
+ * Until the server has confirmed the deletion the key is "leaving". If the connection breaks, it is
+ * deleted when there is a connection again, or with the lease.
+ */
+#include "backend/etcd/ops/ops.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+/* ---- Its own key ----------------------------------------------------------------------------- */
+
+/* The term that was meant is given back, or none was meant. The answer need not name the next
+ * owner. */
+static bool is_released(const struct sb_etcd_job *job)
+{
+    const struct sb_etcd_latch *latch = job->latch;
+
+    if (job->revision == 0)
+        return true;
+    return latch != NULL && latch->node != SB_ETCD_NODE_NONE &&
+           job->revision == (latch->granted ? latch->fence : (uint64_t)latch->created);
+}
+
+static int64_t deleted_by(const Etcd__TxnAnswer *answer)
+{
+    if (answer->n_responses == 0 || answer->responses[0]->op_case != ETCD__OP_ANSWER__OP_DELETE)
+        return 0;
+    return answer->responses[0]->delete_->deleted;
+}
+
+static void on_deleted(struct sb_etcd_job *job)
+{
+    Etcd__TxnAnswer *answer = sb_etcd_job_txn_answer(job);
+
+    if (answer == NULL)
+        return;
+    job->missed = job->missed && (deleted_by(answer) == 0 || !is_released(job));
+    sb_etcd_latch_forget(job->latch);
+    sb_etcd_free_message(answer);
+    if (job->missed)
+        sb_etcd_look(job); /* another may own by now */
+    else
+        job->then(job);
+}
+
+/* A key that may have been made is deleted whatever its revision is: nobody else has such a key. */
+static void delete_key(struct sb_etcd_job *job)
+{
+    struct sb_etcd_latch *latch = job->latch;
+    struct sb_etcd_txn *txn = job->store->txn;
+    char key[SB_ETCD_KEY_SIZE];
+
+    sb_etcd_latch_key(key, latch);
+    sb_etcd_txn_begin(txn);
+    if (latch->node == SB_ETCD_NODE_THERE)
+        sb_etcd_txn_if(txn, key, latch->created);
+    sb_etcd_branch_remove(&txn->then, key);
+    job->creates = false;
+    job->writes = job->op != SIMBA_OP_NONE;
+    sb_etcd_job_txn(job, on_deleted);
+}
+
+void sb_etcd_drop_key(struct sb_etcd_job *job, void (*then)(struct sb_etcd_job *job))
+{
+    struct sb_etcd_latch *latch = job->latch;
+
+    job->then = then;
+    latch->leaving = latch->node != SB_ETCD_NODE_NONE;
+    if (latch->lease->id != 0) {
+        delete_key(job);
+        return;
+    }
+    sb_etcd_latch_forget(latch); /* it has gone with its lease */
+    then(job);
+}
+
+/* ---- By force -------------------------------------------------------------------------------- */
+
+static void on_taken(struct sb_etcd_job *job)
+{
+    Etcd__TxnAnswer *answer = sb_etcd_job_txn_answer(job);
+
+    if (answer == NULL)
+        return;
+    job->missed = deleted_by(answer) == 0;
+    sb_etcd_free_message(answer);
+    sb_etcd_job_answer_nobody(job);
+}
+
+/* It is about the owner's very key, which is not this client's: one revision creates one key. */
+static bool take_away(struct sb_etcd_job *job, const Etcd__KeyValue *first)
+{
+    struct sb_etcd_txn *txn = job->store->txn;
+    char owner[SIMBA_ID_MAX + 1];
+    char key[SB_ETCD_KEY_SIZE];
+
+    sb_etcd_id_of(owner, first->value.data, first->value.len, first->lease);
+    if (job->revision == 0 || job->revision != (uint64_t)first->create_revision ||
+        job->request == NULL || strcmp(job->request->id, owner) != 0)
+        return false;
+    sb_etcd_key(key, job->store->options.prefix, job->mutex->name, first->lease);
+    sb_etcd_txn_begin(txn);
+    sb_etcd_txn_if(txn, key, first->create_revision);
+    sb_etcd_branch_remove(&txn->then, key);
+    job->writes = true;
+    sb_etcd_job_txn(job, on_taken);
+    return true;
+}
+
+/* ---- By its owner ---------------------------------------------------------------------------- */
+
+/* A place in the queue is left in any case, a term only when it is the one that is meant. */
+void sb_etcd_release(struct sb_etcd_job *job)
+{
+    struct sb_etcd_latch *latch = job->latch;
+
+    job->other = take_away;
+    job->missed = job->revision != 0;
+    if (latch != NULL && latch->unsure_release == job->revision)
+        job->missed = false; /* an earlier deletion may have done it */
+    if (latch != NULL && latch->node != SB_ETCD_NODE_NONE &&
+        (!latch->granted || latch->leaving || latch->fence == job->revision))
+        sb_etcd_drop_key(job, is_released(job) ? sb_etcd_job_answer_nobody : sb_etcd_look);
+    else if (job->revision == 0)
+        sb_etcd_job_answer_nobody(job);
+    else
+        sb_etcd_look(job);
+}

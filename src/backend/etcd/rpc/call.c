@@ -1,0 +1,93 @@
+/*
+ * call.c - messages in their frames: a byte for the compression, which is never used, and the
+ * length. Memory goes through the library's allocator.
+ */
+#include "backend/etcd/rpc/call.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+
+#include <string.h>
+
+#define FRAME_SIZE 5
+
+static void *allocate(void *data, size_t size)
+{
+    (void)data;
+    return sb_alloc(size);
+}
+
+static void release(void *data, void *memory)
+{
+    (void)data;
+    sb_free(memory);
+}
+
+static ProtobufCAllocator allocator = {allocate, release, NULL};
+
+bool sb_etcd_call_add(struct sb_etcd_call *call, const ProtobufCMessage *message)
+{
+    size_t length = protobuf_c_message_get_packed_size(message);
+    uint8_t *frame;
+
+    if (length > UINT32_MAX || !sb_wire_buffer_reserve(&call->out, FRAME_SIZE + length))
+        return false;
+    frame = (uint8_t *)call->out.data + call->out.length;
+    frame[0] = 0;
+    for (int i = 0; i < 4; i++)
+        frame[1 + i] = (uint8_t)(length >> (24 - 8 * i));
+    protobuf_c_message_pack(message, frame + FRAME_SIZE);
+    call->out.length += FRAME_SIZE + length;
+    return true;
+}
+
+void *sb_etcd_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t length)
+{
+    return protobuf_c_message_unpack(descriptor, &allocator, length, bytes);
+}
+
+/* An empty message has a frame, too. */
+void *sb_etcd_call_unpack(const struct sb_etcd_call *call,
+                          const ProtobufCMessageDescriptor *descriptor)
+{
+    if (call->in.length < FRAME_SIZE)
+        return NULL;
+    return sb_etcd_unpack(descriptor, call->in.data + FRAME_SIZE, call->in.length - FRAME_SIZE);
+}
+
+void sb_etcd_free_message(void *message)
+{
+    if (message != NULL)
+        protobuf_c_message_free_unpacked(message, &allocator);
+}
+
+void sb_etcd_call_clear(struct sb_etcd_call *call)
+{
+    SB_CHECK(call->back == NULL, "a call that is cleared has ended");
+    sb_wire_buffer_free(&call->out);
+    sb_wire_buffer_free(&call->in);
+    call->done = 0;
+    call->stream = 0;
+    call->retried = false;
+    call->owed = false;
+}
+
+void sb_etcd_call_link(struct sb_etcd_call **list, struct sb_etcd_call *call)
+{
+    SB_CHECK(call->back == NULL, "a call is in one list");
+    call->next = *list;
+    call->back = list;
+    if (call->next != NULL)
+        call->next->back = &call->next;
+    *list = call;
+}
+
+void sb_etcd_call_unlink(struct sb_etcd_call *call)
+{
+    SB_CHECK(call->back != NULL, "a call is taken out of a list");
+    *call->back = call->next;
+    if (call->next != NULL)
+        call->next->back = call->back;
+    call->next = NULL;
+    call->back = NULL;
+}

@@ -1,0 +1,70 @@
+/*
+ * channel.h - one connection to a member of the cluster: HTTP/2, with all calls on it.
+ */
+#ifndef SB_ETCD_CHANNEL_H
+#define SB_ETCD_CHANNEL_H
+
+#include "backend/etcd/rpc/call.h"
+
+struct sb_etcd_channel;
+
+struct sb_etcd_channel_events {
+    /* The server speaks HTTP/2: calls may be sent. */
+    void (*up)(void *user);
+    /* A call is over: of gRPC its status tells how, or `error` where that is not NULL: then it was
+     * lost with its stream. It is the user's again. */
+    void (*ended)(void *user, struct sb_etcd_call *call, const struct simba_error *error,
+                  bool maybe);
+    /* It broke; its calls have ended. At most once, and never from within a call. */
+    void (*down)(void *user, const struct simba_error *error);
+    /* After sb_etcd_channel_close; it is gone. */
+    void (*closed)(void *user);
+};
+
+struct sb_etcd_channel_config {
+    struct uv_loop_s *loop;
+    const struct sb_wire_endpoint *endpoint;
+    const struct sb_wire_tls *tls; /* NULL: plain; outlives the channel */
+    int64_t connect_timeout_ms;
+    const struct sb_etcd_channel_events *events;
+    void *user;
+};
+
+/* Creates it and begins to connect. NULL when memory is short. */
+struct sb_etcd_channel *sb_etcd_channel_open(const struct sb_etcd_channel_config *config);
+
+bool sb_etcd_channel_is_up(const struct sb_etcd_channel *channel);
+
+/* Sends a call with the first messages in its `out`; `token` may be NULL. False: it cannot be sent,
+ * and `ended` does not come. */
+bool sb_etcd_channel_send(struct sb_etcd_channel *channel, struct sb_etcd_call *call,
+                          const char *token);
+
+/* More was added to the `out` of a stream. */
+void sb_etcd_channel_resume(struct sb_etcd_channel *channel, struct sb_etcd_call *call);
+
+/* Ends a call without its answer; `ended` does not come. */
+void sb_etcd_channel_cancel(struct sb_etcd_channel *channel, struct sb_etcd_call *call);
+
+/* Writes what waits. Happens by itself behind what has come. */
+void sb_etcd_channel_flush(struct sb_etcd_channel *channel);
+
+/* Since when the server owes an answer, of all calls the longest; SIMBA_INFINITE: it owes none. */
+int64_t sb_etcd_channel_owes_since_ms(const struct sb_etcd_channel *channel);
+
+/* When something came last. */
+int64_t sb_etcd_channel_heard_ms(const struct sb_etcd_channel *channel);
+
+/* Whether bytes have come that nobody has looked at yet. */
+bool sb_etcd_channel_has_unread(const struct sb_etcd_channel *channel);
+
+/* The calls on it, for their deadlines. */
+struct sb_etcd_call *sb_etcd_channel_calls(const struct sb_etcd_channel *channel);
+
+/* Takes it down for a reason of the owner's. */
+void sb_etcd_channel_drop(struct sb_etcd_channel *channel, const struct simba_error *error);
+
+/* Destroys it. Calls on it end first. No event but these and `closed` comes any more. */
+void sb_etcd_channel_close(struct sb_etcd_channel *channel);
+
+#endif

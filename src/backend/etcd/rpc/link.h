@@ -1,0 +1,86 @@
+/*
+ * link.h - a connection to some member of the cluster, for as long as the client lives: the members
+ * are tried in turn, with a growing pause when all have failed; it logs in, and again when its
+ * token has expired; and calls have deadlines.
+ */
+#ifndef SB_ETCD_LINK_H
+#define SB_ETCD_LINK_H
+
+#include "backend/etcd/rpc/call.h"
+#include "backend/etcd/rpc/channel.h"
+#include "backend/etcd/rpc/login.h"
+#include "backend/wire/blocking.h"
+
+#define SB_ETCD_TOKEN_MAX 4096
+
+enum sb_etcd_link_state {
+    SB_ETCD_IDLE,
+    SB_ETCD_LOOKING_UP,
+    SB_ETCD_CONNECTING,
+    SB_ETCD_LOGGING_IN, /* also: again, while calls are under way */
+    SB_ETCD_UP,
+    SB_ETCD_PAUSED,
+    SB_ETCD_CLOSING
+};
+
+struct sb_etcd_link {
+    /* Set by the owner. */
+    struct uv_loop_s *loop;
+    const struct simba_backend_host *host; /* NULL: nothing is logged, and it may block */
+    const struct sb_etcd_options *options;
+    const struct sb_wire_tls *tls; /* NULL: plain */
+    void (*up)(void *user);
+    void (*down)(void *user); /* all calls have ended */
+    void (*closed)(void *user);
+    void *user;
+    /* Its own. */
+    enum sb_etcd_link_state state;
+    struct sb_etcd_channel *channel;
+    struct sb_etcd_login login; /* of the channel */
+    size_t place;               /* of the options, to be tried or connected to */
+    size_t tried;               /* in a row, without success */
+    unsigned failures;          /* pauses in a row */
+    bool is_down;               /* it has told so in the log, and not of the end */
+    bool holding;               /* what is sent is written later */
+    bool looking_up;
+    bool has_channel; /* open, or being closed */
+    bool has_timer;
+    bool rotated; /* by the caller's wish: the member is of no use to it */
+    uint64_t random;
+    uint64_t number;              /* of the connection */
+    int64_t due_ms;               /* the pause ends, or the attempt */
+    struct sb_etcd_call *waiting; /* until it is up */
+    struct sb_etcd_call authenticate;
+    bool authenticating;
+    struct simba_error last_error;
+    struct sb_wire_blocking lookup;
+    struct simba_error lookup_error;
+    int lookup_code;
+    uv_timer_t timer;
+    char token[SB_ETCD_TOKEN_MAX + 1]; /* empty: none */
+};
+
+/* Begins to connect. The struct is all zeros but for what the owner has set. */
+void sb_etcd_link_start(struct sb_etcd_link *link);
+
+/* Takes a call, whose `out` has its message. It ends in any case, perhaps before this returns: at
+ * once where the cluster cannot be reached. */
+void sb_etcd_link_send(struct sb_etcd_link *link, struct sb_etcd_call *call);
+
+/* Another message of a stream that has not ended. */
+void sb_etcd_link_resume(struct sb_etcd_link *link, struct sb_etcd_call *call);
+
+/* Between the two, calls are gathered for one write. */
+void sb_etcd_link_hold(struct sb_etcd_link *link);
+void sb_etcd_link_release(struct sb_etcd_link *link);
+
+bool sb_etcd_link_is_up(const struct sb_etcd_link *link);
+
+/* Where it is connected to, for sentences. */
+const char *sb_etcd_link_place(const struct sb_etcd_link *link,
+                               char buffer[SB_WIRE_PLACE_TEXT_MAX]);
+
+/* Closes it; its calls end first. `closed` follows later. */
+void sb_etcd_link_close(struct sb_etcd_link *link);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * watches.c - watchers on the stream. Must not know what the keys mean.
+ */
+#include "backend/etcd/store/watches.h"
+
+#include "backend/etcd/names.h"
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESTART_MS 100
+
+/* ---- What is sent ---------------------------------------------------------------------------- */
+
+static bool add_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher *watcher)
+{
+    Etcd__WatchCreate__Filter no_put = ETCD__WATCH_CREATE__FILTER__NO_PUT;
+    Etcd__WatchAsk message = ETCD__WATCH_ASK__INIT;
+    Etcd__WatchCreate create = ETCD__WATCH_CREATE__INIT;
+    char end[SB_ETCD_KEY_SIZE];
+
+    message.ask_case = ETCD__WATCH_ASK__ASK_CREATE;
+    message.create = &create;
+    create.key = (ProtobufCBinaryData){strlen(watcher->key), (uint8_t *)watcher->key};
+    create.start_revision = watcher->from;
+    create.watch_id = watcher->id;
+    if (watcher->folder) {
+        sb_etcd_range_end(end, watcher->key);
+        create.range_end = (ProtobufCBinaryData){strlen(end), (uint8_t *)end};
+    } else {
+        create.filters = &no_put;
+        create.n_filters = 1;
+    }
+    return sb_etcd_call_add(&w->stream, &message.base);
+}
+
+static void send_cancel(struct sb_etcd_watches *w, int64_t id)
+{
+    Etcd__WatchAsk message = ETCD__WATCH_ASK__INIT;
+    Etcd__WatchCancel cancel = ETCD__WATCH_CANCEL__INIT;
+
+    message.ask_case = ETCD__WATCH_ASK__ASK_CANCEL;
+    message.cancel = &cancel;
+    cancel.watch_id = id;
+    if (w->streaming && sb_etcd_call_add(&w->stream, &message.base))
+        sb_etcd_link_resume(w->link, &w->stream);
+}
+
+/* ---- What comes ------------------------------------------------------------------------------ */
+
+static struct sb_etcd_watcher *find(const struct sb_etcd_watches *w, int64_t id)
+{
+    struct sb_etcd_watcher *watcher = w->first;
+
+    while (watcher != NULL && watcher->id != id)
+        watcher = watcher->next;
+    return watcher;
+}
+
+/* What stands behind the last slash. */
+static int64_t lease_of(const Etcd__KeyValue *kv)
+{
+    char digits[20];
+    size_t length = 0;
+
+    while (length < kv->key.len && length < sizeof digits - 1 &&
+           kv->key.data[kv->key.len - length - 1] != '/')
+        length++;
+    memcpy(digits, kv->key.data + kv->key.len - length, length);
+    digits[length] = '\0';
+    return (int64_t)strtoull(digits, NULL, 16);
+}
+
+/* A watcher may end with each event, also another one. */
+static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
+{
+    for (size_t i = 0; i < answer->n_events; i++) {
+        const Etcd__Event *event = answer->events[i];
+        struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
+
+        if (watcher == NULL || event->kv == NULL)
+            return;
+        watcher->from = event->kv->mod_revision + 1;
+        watcher->changed(watcher,
+                         event->type == ETCD__EVENT__TYPE__PUT ? SB_ETCD_PUT : SB_ETCD_DELETED,
+                         lease_of(event->kv));
+    }
+}
+
+static void send_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher *watcher)
+{
+    if (w->streaming && add_create(w, watcher))
+        sb_etcd_link_resume(w->link, &w->stream);
+    else if (!w->streaming)
+        sb_etcd_watches_tend(w);
+}
+
+/* Compacted: it goes on with the present. Otherwise the server does not want it, and the next look
+ * of its owner tells the reason. */
+static void on_canceled(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
+{
+    struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
+
+    if (watcher == NULL)
+        return;
+    if (answer->compact_revision > 0) {
+        watcher->from = 0;
+        watcher->id = ++w->last_id;
+        send_create(w, watcher);
+    }
+    watcher->changed(watcher, SB_ETCD_MISSED, 0);
+}
+
+static void on_answer(struct sb_etcd_call *call, const void *bytes, size_t length)
+{
+    struct sb_etcd_watches *w = call->user;
+    Etcd__WatchAnswer *answer = sb_etcd_unpack(&etcd__watch_answer__descriptor, bytes, length);
+
+    if (answer != NULL && answer->canceled)
+        on_canceled(w, answer);
+    else if (answer != NULL)
+        tell_events(w, answer);
+    sb_etcd_free_message(answer);
+}
+
+static void on_ended(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
+{
+    struct sb_etcd_watches *w = call->user;
+
+    (void)error;
+    (void)maybe;
+    sb_etcd_call_clear(call);
+    w->streaming = false;
+    w->restart_ms = simba_now_ms() + RESTART_MS;
+}
+
+/* All watchers begin again. Their ids are new: answers to the old ones mean nothing any more. */
+static void restart(struct sb_etcd_watches *w)
+{
+    struct sb_etcd_call *call = &w->stream;
+
+    for (struct sb_etcd_watcher *one = w->first; one != NULL; one = one->next) {
+        one->id = ++w->last_id;
+        if (!add_create(w, one)) {
+            sb_etcd_call_clear(call);
+            w->restart_ms = simba_now_ms() + RESTART_MS;
+            return;
+        }
+    }
+    call->path = "/etcdserverpb.Watch/Watch";
+    call->streams = true;
+    call->message = on_answer;
+    call->ended = on_ended;
+    call->user = w;
+    call->deadline_ms = SIMBA_INFINITE;
+    w->streaming = true;
+    sb_etcd_link_send(w->link, call);
+}
+
+int64_t sb_etcd_watches_tend(struct sb_etcd_watches *w)
+{
+    if (w->streaming || w->first == NULL || !sb_etcd_link_is_up(w->link))
+        return SIMBA_INFINITE;
+    if (w->restart_ms <= simba_now_ms())
+        restart(w);
+    return w->streaming ? SIMBA_INFINITE : w->restart_ms;
+}
+
+/* ---- Watchers -------------------------------------------------------------------------------- */
+
+bool sb_etcd_watch(struct sb_etcd_watches *w, struct sb_etcd_watcher *watcher, const char *key,
+                   bool folder, int64_t from)
+{
+    SB_CHECK(watcher->back == NULL, "a watcher watches one key");
+    watcher->key = sb_strdup(key);
+    if (watcher->key == NULL)
+        return false;
+    watcher->folder = folder;
+    watcher->from = from;
+    watcher->id = ++w->last_id;
+    watcher->next = w->first;
+    watcher->back = &w->first;
+    if (watcher->next != NULL)
+        watcher->next->back = &watcher->next;
+    w->first = watcher;
+    send_create(w, watcher);
+    return true;
+}
+
+void sb_etcd_unwatch(struct sb_etcd_watches *w, struct sb_etcd_watcher *watcher)
+{
+    if (watcher->back == NULL)
+        return;
+    *watcher->back = watcher->next;
+    if (watcher->next != NULL)
+        watcher->next->back = watcher->back;
+    watcher->next = NULL;
+    watcher->back = NULL;
+    sb_free(watcher->key);
+    watcher->key = NULL;
+    send_cancel(w, watcher->id);
+}
+
+void sb_etcd_watches_free(struct sb_etcd_watches *w)
+{
+    SB_CHECK(w->first == NULL, "watchers end before their stream");
+    sb_etcd_call_clear(&w->stream);
+}

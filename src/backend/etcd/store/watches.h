@@ -1,0 +1,54 @@
+/*
+ * watches.h - the one stream of watches that a client has, and its watchers.
+ *
+ * What a watcher is told are hints. After a reconnect it goes on from the revision behind what it
+ * was told; where that was compacted away it is told that something may have happened.
+ */
+#ifndef SB_ETCD_WATCHES_H
+#define SB_ETCD_WATCHES_H
+
+#include "backend/etcd/rpc/link.h"
+
+enum sb_etcd_change {
+    SB_ETCD_PUT,
+    SB_ETCD_DELETED,
+    SB_ETCD_MISSED /* something may have happened */
+};
+
+struct sb_etcd_watcher {
+    struct sb_etcd_watcher *next;
+    struct sb_etcd_watcher **back; /* NULL: it does not watch */
+    int64_t id;
+    int64_t from; /* the first revision that it has not been told of; 0: from now on */
+    bool folder;  /* all keys below `key`; otherwise only whether `key` is deleted */
+    char *key;
+    /* It may begin and end watchers, also itself. `lease`: of the key that has changed, if its name
+     * ends in one. */
+    void (*changed)(struct sb_etcd_watcher *watcher, enum sb_etcd_change change, int64_t lease);
+};
+
+struct sb_etcd_watches {
+    /* Set by the owner. */
+    struct sb_etcd_link *link;
+    /* Its own. */
+    struct sb_etcd_watcher *first;
+    struct sb_etcd_call stream;
+    bool streaming;
+    int64_t last_id;
+    int64_t restart_ms; /* not before: the stream has just ended */
+};
+
+/* Begins, from that revision on; false when memory is short. */
+bool sb_etcd_watch(struct sb_etcd_watches *watches, struct sb_etcd_watcher *watcher,
+                   const char *key, bool folder, int64_t from);
+
+/* Ends, where it has begun. */
+void sb_etcd_unwatch(struct sb_etcd_watches *watches, struct sb_etcd_watcher *watcher);
+
+/* Begins the stream again where it has ended, and returns when that is due. */
+int64_t sb_etcd_watches_tend(struct sb_etcd_watches *watches);
+
+/* Frees what the stream has; no watcher is left. */
+void sb_etcd_watches_free(struct sb_etcd_watches *watches);
+
+#endif
