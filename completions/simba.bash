@@ -3,7 +3,7 @@
 # The package bash-completion loads it by itself. Without that package source it; the command of `simba lock` is
 # then completed as a command with files, not by the completion of its own.
 
-_simba_verbs='lock lead schedule acquire renew status watch top release handover prune migrate doctor init tck bench help'
+_simba_verbs='lock lead schedule acquire renew status watch top dashboard release handover prune migrate doctor init tck bench help'
 _simba_questions='cycle handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
@@ -29,6 +29,7 @@ _simba_options() {
         status) echo '-a --all --held --json' ;;
         watch) echo '--json' ;;
         top) echo '--interval --once -a --all' ;;
+        dashboard) echo '--listen --interval --history --allow-handover' ;;
         release) echo '--fence -f --force --json' ;;
         handover) echo '--to -w --wait --anyway --json' ;;
         prune) echo '--unused-for -n --dry-run --json' ;;
@@ -49,7 +50,7 @@ _simba_takes_value() {
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --yield-after | --health | --health-every | --priority | --priority-after | --to) ;;
         --every | --at | --cron | --timezone | --missed | --strategy | --initial-delay) ;;
-        --unused-for | --listen | --metrics-file) ;;
+        --unused-for | --listen | --metrics-file | --history | --allow-handover) ;;
         --case | --seconds | --contenders | --processes) ;;
         --count | --rounds | --mutexes | --window) ;;
         *) return 1 ;;

@@ -160,6 +160,7 @@ struct cli_verb {
     X(status)                                                                                      \
     X(watch)                                                                                       \
     X(top)                                                                                         \
+    X(dashboard)                                                                                   \
     X(acquire)                                                                                     \
     X(renew)                                                                                       \
     X(release)                                                                                     \
