@@ -5,6 +5,7 @@
 
 #include "backend/host.h"
 #include "lib/port.h"
+#include "redis/proxy.h"
 #include "tck/kit.h"
 
 #define POOLER "/usr/sbin/pgbouncer"
@@ -117,6 +118,80 @@ static void a_release_is_noticed_without_listen(void **state)
     assert_true(took_ms < SOON_MS);
 }
 
+#define LOOKS 100 /* of the first in line; if they came ever more rarely, they would take hours */
+#define RESERVE_MS 900
+#define LEASE_MS 1000
+
+/* A client behind the pooler, whose contender waits in line. */
+struct waiter {
+    struct proxy proxy;
+    struct host host;
+    const char *id;
+    int64_t asks_at_ms;
+};
+
+static void waiter_open(struct waiter *waiter, const char *id)
+{
+    struct server by_proxy = server;
+    struct call call;
+
+    proxy_start(&waiter->proxy, pooler.port);
+    by_proxy.port = waiter->proxy.port;
+    waiter->id = id;
+    assert_int_equal(host_open(&waiter->host, server_url(&by_proxy, dialect_admin, "poll=60s")),
+                     SIMBA_OK);
+    waiter->host.ops->listen(waiter->host.backend, "line", id, true);
+    waiter->asks_at_ms = test_now_ms() + LEASE_MS;
+    call = host_reserve(&waiter->host, SIMBA_OP_ACQUIRE, "line", id, 0, RESERVE_MS);
+    assert_string_equal(call.owner, "a");
+}
+
+static void waiter_close(struct waiter *waiter)
+{
+    host_reserve(&waiter->host, SIMBA_OP_RELEASE, "line", waiter->id, 0, 0);
+    assert_true(host_close(&waiter->host));
+    proxy_stop(&waiter->proxy);
+}
+
+/* A contender asks when a lease is over: that makes a connection, where the pooler was found out by
+ * a look. */
+static bool has_looked(void *user)
+{
+    struct waiter *waiter = user;
+
+    if (test_now_ms() >= waiter->asks_at_ms) {
+        waiter->asks_at_ms = test_now_ms() + LEASE_MS;
+        host_reserve(&waiter->host, SIMBA_OP_ACQUIRE, "line", waiter->id, 0, RESERVE_MS);
+    }
+    return atomic_load(&waiter->proxy.writes) >= LOOKS;
+}
+
+static void only_the_first_in_line_looks_often(void **state)
+{
+    struct waiter first, second;
+    struct host owner;
+    struct call held;
+    struct call call;
+
+    assert_int_equal(host_open(&owner, server.url), SIMBA_OK);
+    held = host_reserve(&owner, SIMBA_OP_ACQUIRE, "line", "a", 0, RESERVE_MS);
+    waiter_open(&first, "b");
+    waiter_open(&second, "c");
+    assert_true(test_wait(has_looked, &first)); /* by then both have found out that none hears */
+    atomic_store(&first.proxy.writes, 0);
+    atomic_store(&second.proxy.writes, 0);
+    assert_true(test_wait(has_looked, &first));
+    assert_true(atomic_load(&second.proxy.writes) < LOOKS / 4);
+    host_reserve(&owner, SIMBA_OP_RELEASE, "line", "a", held.revision, RESERVE_MS);
+    assert_true(host_wait_notice(&first.host, SIMBA_NOTICE_RELEASED, "line", "b"));
+    call = host_reserve(&first.host, SIMBA_OP_ACQUIRE, "line", "b", 0, RESERVE_MS);
+    assert_string_equal(call.owner, "b");
+    host_reserve(&first.host, SIMBA_OP_RELEASE, "line", "b", call.revision, RESERVE_MS);
+    waiter_close(&second);
+    waiter_close(&first);
+    assert_true(host_close(&owner));
+}
+
 /* Such a pooler makes up process ids too, and LISTEN works. */
 static void a_pooler_that_leaves_sessions_alone_is_listened_through(void **state)
 {
@@ -220,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_behind_a_pooler_pass_the_kit),
         cmocka_unit_test(a_release_is_noticed_without_listen),
+        cmocka_unit_test(only_the_first_in_line_looks_often),
         cmocka_unit_test(a_pooler_that_leaves_sessions_alone_is_listened_through),
         cmocka_unit_test(a_table_that_is_locked_is_not_waited_for_behind_a_pooler),
         cmocka_unit_test(connecting_behind_a_pooler_does_not_wait_for_the_table_without_an_end),

@@ -48,6 +48,7 @@ static bool has_keys(int statement, const char *plan)
     case SB_SQL_WATCH:
     case SB_POSTGRES_LOOK:
     case SB_POSTGRES_RESTORE:
+    case SB_POSTGRES_NEXT:
         return strstr(plan, "simba_waiter_order") != NULL;
     case SB_SQL_JOIN:
     case SB_POSTGRES_FORGET:

@@ -457,5 +457,6 @@ const struct sb_sql_driver sb_postgres_driver = {
     .tend = sb_postgres_tend,
     .inspect = sb_postgres_inspect,
     .run_all = run_all,
+    .read_queues = sb_postgres_read_queues,
     .init_schema = init_schema,
 };

@@ -189,6 +189,10 @@ int sb_postgres_find_properties(struct sb_postgres_connection *connection,
  * point. */
 int sb_postgres_schema_length(const struct sb_postgres_connection *connection);
 
+/* poll.c: `read_queues` of struct sb_sql_driver. */
+int sb_postgres_read_queues(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
+                            size_t count, struct sb_sql_failure *failure);
+
 /* tend.c: `tend` of struct sb_sql_driver. */
 int sb_postgres_tend(struct sb_sql_connection *connection, const struct sb_sql_tending *tending,
                      bool *ret_done, struct sb_sql_failure *failure);

@@ -137,6 +137,8 @@ static int start(simba_backend *b, const struct sb_sql_limits *limits, struct si
     const struct sb_sql_waiters_config waiters = {
         .host = b->host,
         .poll_max_ms = b->settings.address.poll_ms,
+        .client = b->settings.channel,
+        .trusts_push = true,
         .first = on_first_waiter,
         .user = b,
     };

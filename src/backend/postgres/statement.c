@@ -211,6 +211,13 @@
     "UPDATE " WAITERS " w SET reserved_until = 0 WHERE " IS_ONE_OF(                                \
         "w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2")
 
+#define NEXT                                                                                       \
+    "SELECT coalesce(r.id, ''), coalesce(r.client, ''), coalesce(f.id, ''),"                       \
+    " coalesce(f.client, '') FROM (SELECT) one"                                                    \
+    " LEFT JOIN (SELECT w.id, w.client FROM " WAITERS " w WHERE " RESERVED " LIMIT 1) r ON true"   \
+    " LEFT JOIN (SELECT w.id, w.client FROM " WAITERS " w WHERE " IN_LINE                          \
+    " ORDER BY w.since LIMIT 1) f ON true"
+
 /* With the observers whose client is dead. */
 #define WATCH                                                                                      \
     "WITH gone AS (DELETE FROM " WAITERS " w WHERE " IN_LINE_OF " AND " IS_GONE                    \
@@ -299,6 +306,7 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_CLEAN] = {"simba_clean", CLEAN},
     [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
     [SB_POSTGRES_RESTORE] = {"simba_restore", RESTORE},
+    [SB_POSTGRES_NEXT] = {"simba_next", NEXT},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
 };
@@ -403,7 +411,8 @@ bool sb_postgres_writes(int statement)
 {
     return statement != SB_SQL_SELECT && statement != SB_SQL_SELECT_ALL &&
            statement != SB_SQL_SELECT_PLACE && statement != SB_SQL_QUEUE &&
-           statement != SB_POSTGRES_LOOK && statement < SB_POSTGRES_LIMIT_WAIT;
+           statement != SB_POSTGRES_LOOK && statement != SB_POSTGRES_NEXT &&
+           statement < SB_POSTGRES_LIMIT_WAIT;
 }
 
 /* Behind those of every record: */
@@ -428,6 +437,8 @@ unsigned char sb_postgres_columns(int statement)
         return 0;
     case SB_POSTGRES_HAND_ON:
         return SB_POSTGRES_HAND_ON_COLUMNS;
+    case SB_POSTGRES_NEXT:
+        return SB_POSTGRES_NEXT_COLUMNS;
     case SB_POSTGRES_LOOK:
         return 1;
     case SB_SQL_SELECT_PLACE:
@@ -496,6 +507,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_SQL_LEAVE:
     case SB_POSTGRES_FORGET:
     case SB_POSTGRES_RESTORE:
+    case SB_POSTGRES_NEXT:
         bind_text(p, values->id);
         break;
     case SB_SQL_JOIN:

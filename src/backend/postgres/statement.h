@@ -36,6 +36,7 @@ enum sb_postgres_statement {
     SB_POSTGRES_CLEAN,   /* mutex: deletes the rows that count for nothing */
     SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the next two */
     SB_POSTGRES_RESTORE, /* mutex, id: ends the reservations of others */
+    SB_POSTGRES_NEXT,    /* mutex, id: whom it is reserved for, but not the id; who is the first */
 
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
@@ -50,6 +51,15 @@ enum sb_postgres_hand_on_column {
     SB_POSTGRES_HAND_ON_OBSERVERS,
     SB_POSTGRES_HAND_ON_HELD,
     SB_POSTGRES_HAND_ON_COLUMNS
+};
+
+/* What NEXT yields; empty where there is none. */
+enum sb_postgres_next_column {
+    SB_POSTGRES_NEXT_RESERVED_ID,
+    SB_POSTGRES_NEXT_RESERVED_CLIENT,
+    SB_POSTGRES_NEXT_FIRST_ID,
+    SB_POSTGRES_NEXT_FIRST_CLIENT,
+    SB_POSTGRES_NEXT_COLUMNS
 };
 
 #define SB_POSTGRES_PARAMETERS_MAX 4

@@ -242,10 +242,12 @@ int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *w)
     int64_t due_ms;
 
     pthread_mutex_lock(&w->lock);
-    if (w->config.client != NULL)
+    if (w->push && (w->config.client == NULL || w->config.trusts_push))
+        due_ms = SIMBA_INFINITE;
+    else if (w->config.client != NULL)
         due_ms = due_with_lines_ms(w);
     else
-        due_ms = w->waiting > 0 && !w->push ? w->due_ms : SIMBA_INFINITE;
+        due_ms = w->waiting > 0 ? w->due_ms : SIMBA_INFINITE;
     pthread_mutex_unlock(&w->lock);
     return due_ms;
 }

@@ -5,8 +5,8 @@
  * client, however many contenders it has. The interval is short after something has happened, and
  * grows while nothing does.
  *
- * Where contenders wait in a queue and the store tells a client only that something has happened
- * (sb_sql_waiters_wake), the poll reads what. Besides:
+ * Where contenders wait in a queue the poll reads who is next. A store may tell a client only that
+ * something has happened (sb_sql_waiters_wake): then the poll reads what. Besides:
  *
  *     the first in it is this client's,      polls as above: a release of another library, or
  *     or it has observers of the mutex       of a user without wake-ups, is found so
@@ -31,6 +31,7 @@ struct sb_sql_waiters_config {
     const struct simba_backend_host *host;
     int64_t poll_max_ms;       /* the longest interval */
     const char *client;        /* whose waiters are in the queues; NULL: the polls read no queues */
+    bool trusts_push;          /* with queues: no polls either while releases are pushed */
     void (*first)(void *user); /* may be NULL. By the worker: the first contender waits */
     void *user;
 };
