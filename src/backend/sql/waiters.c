@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -24,6 +25,8 @@
 #define FIRST_MAX_MS 40
 #define RARELY 5
 #define DISTRUST_MS 30000
+
+#define AGAIN_MS 200 /* at most, until a poll that has failed is made again */
 
 struct waited {
     struct waited *next; /* in its slot */
@@ -228,7 +231,7 @@ bool sb_sql_waiters_wake(struct sb_sql_waiters *w)
 
 /* ---- Polls ----------------------------------------------------------------------------------- */
 
-static int64_t due_with_lines_ms(const struct sb_sql_waiters *w)
+static int64_t due_with_queues_ms(const struct sb_sql_waiters *w)
 {
     if (w->woken)
         return 0;
@@ -245,7 +248,7 @@ int64_t sb_sql_waiters_due_ms(struct sb_sql_waiters *w)
     if (w->push && (w->config.client == NULL || w->config.trusts_push))
         due_ms = SIMBA_INFINITE;
     else if (w->config.client != NULL)
-        due_ms = due_with_lines_ms(w);
+        due_ms = due_with_queues_ms(w);
     else
         due_ms = w->waiting > 0 ? w->due_ms : SIMBA_INFINITE;
     pthread_mutex_unlock(&w->lock);
@@ -376,7 +379,7 @@ static int64_t interval_max_ms(struct sb_sql_waiters *w, bool was_woken, int64_t
 }
 
 /* Doubles while nothing happens. The jitter keeps clients that began together apart. */
-static void plan_next(struct sb_sql_waiters *w, bool all, bool was_woken)
+static void plan_next(struct sb_sql_waiters *w, bool all, bool was_woken, bool failed)
 {
     int64_t now_ms = simba_now_ms();
     int64_t max_ms;
@@ -391,6 +394,8 @@ static void plan_next(struct sb_sql_waiters *w, bool all, bool was_woken)
     w->due_ms = now_ms + w->interval_ms - jitter_ms;
     if (!w->queues)
         w->all_due_ms = w->due_ms;
+    else if (failed)
+        w->all_due_ms = now_ms + sb_earlier(w->config.poll_max_ms, AGAIN_MS);
     else if (all)
         w->all_due_ms = now_ms + w->config.poll_max_ms * (max_ms > FIRST_MAX_MS ? RARELY : 1);
     pthread_mutex_unlock(&w->lock);
@@ -447,7 +452,7 @@ int sb_sql_waiters_poll(struct sb_sql_waiters *w, struct sb_sql_connection *conn
         if (count > 0)
             code = read_some(w, connection, count, failure);
     }
-    plan_next(w, all, woken);
+    plan_next(w, all, woken, code != SIMBA_OK);
     return code;
 }
 
@@ -457,7 +462,7 @@ void sb_sql_waiters_skip(struct sb_sql_waiters *w)
     size_t left;
 
     begin_poll(w, &left, &woken);
-    plan_next(w, true, false);
+    plan_next(w, true, false, true);
 }
 
 /* ---- Creating and destroying ----------------------------------------------------------------- */
