@@ -267,12 +267,16 @@ struct simba_locker_options {
     /* True: simba_locker_detach will be called. The creation fails with SIMBA_EUNSUPPORTED on a
      * store where a lease cannot outlive its client: on ZooKeeper the session is the lease. */
     bool detachable;
+
+    /* Of a set: it holds none of its mutexes while it waits for one of them. See "Several mutexes"
+     * below. */
+    bool no_hold;
 };
 
 #define SIMBA_LOCKER_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct simba_locker_options), NULL, NULL, NULL, NULL, NULL, false, false, NULL,     \
-            false                                                                                  \
+            false, false                                                                           \
     }
 
 /* Creates a locker. The caller closes it with simba_locker_close. Does not use the store. */
@@ -335,6 +339,59 @@ SIMBA_API const char *simba_locker_mutex(const simba_locker *locker);
 /* The owner as far as the locker knows, also after an acquire that failed. */
 struct simba_owner;
 SIMBA_API void simba_locker_owner(simba_locker *locker, struct simba_owner *ret_owner);
+
+/* ---- Several mutexes: semaphores and sets ---------------------------------------------------- */
+
+/* Both make a locker: acquire, cancel, release, close, the questions and the callbacks are those
+ * above. Each of the mutexes has its own lease and its own token. simba_locker_detach is not for
+ * them (SIMBA_ESTATE). Semaphores need a store that keeps properties: all of this library do. */
+
+#define SIMBA_SLOTS_MAX 256 /* of a semaphore */
+#define SIMBA_SET_MAX 64    /* mutexes in a set */
+
+/* Creates a locker of one slot out of `slots`: at most that many hold one at any instant, and they
+ * get one in the order in which they came, as far as the store keeps the order of waiters. A slot
+ * is the mutex "NAME#0", "NAME#1" ..., where NAME is options->mutex, which must not end so itself.
+ * NAME is the gate: its owner is the first in line.
+ *
+ * The store remembers `slots` from the first acquire on. The first acquire of a locker that was
+ * created with another number fails with SIMBA_EINVAL, and the error names both. Later the locker
+ * follows the store. `timeout_ms` of an acquire is for all of it. simba_locker_mutex is NAME. */
+SIMBA_API int simba_semaphore_create(simba_client *client, int slots,
+                                     const struct simba_locker_options *options,
+                                     simba_locker **ret_locker, struct simba_error *error);
+
+/* The slot that is held, from 0; -1: none, or it is no semaphore. Lock-free. */
+SIMBA_API int simba_locker_slot(const simba_locker *locker);
+
+/* How many slots the store remembers; 0: it knows no such semaphore. Waits at most `timeout_ms`.
+ * Fails as simba_client_property_get. */
+SIMBA_API int simba_semaphore_slots(simba_client *client, const char *name, int64_t timeout_ms,
+                                    int *ret_slots, struct simba_error *error);
+
+/* Changes the number. Waiters hear of more slots within a second. Of fewer, a holder of a slot that
+ * there is no more keeps it until it releases it. SIMBA_ENOTFOUND: the store knows no such
+ * semaphore. Waits at most twice `timeout_ms`. */
+SIMBA_API int simba_semaphore_resize(simba_client *client, const char *name, int slots,
+                                     int64_t timeout_ms, struct simba_error *error);
+
+/* Creates a locker of all the mutexes, which holds all of them or none. It acquires them in the
+ * order of their names, so that sets wait for each other in no circle. While it waits for one it
+ * keeps those that come before it; with options->no_hold it waits for one and keeps none: then it
+ * tries the others, and if one of those is taken, it releases all, pauses for at most half a
+ * second, and waits for that one.
+ *
+ * options->mutex is not used. The loss of one of the mutexes is the loss of the set: is_held is
+ * false, on_lost runs once, and the rest stays with the locker until it is released. The deadline
+ * is the earliest of all. simba_locker_mutex is all names, with blanks between them. A name that
+ * stands there twice is SIMBA_EINVAL. */
+SIMBA_API int simba_locker_create_set(simba_client *client, const char *const *mutexes,
+                                      size_t count, const struct simba_locker_options *options,
+                                      simba_locker **ret_locker, struct simba_error *error);
+
+/* The token of one of the mutexes of a set; 0: the set is not held, or the mutex is not in it.
+ * simba_locker_fence is that of the first name. Lock-free. */
+SIMBA_API uint64_t simba_locker_fence_of(const simba_locker *locker, const char *mutex);
 
 /* ---- Contender: competes for a mutex and leads while it owns --------------------------------- */
 

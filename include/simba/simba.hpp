@@ -752,6 +752,9 @@ struct locker_options {
     bool fail_fast = false;
     bool fail_fast_unknown = false;
     handover_callback on_handover; /* somebody asks for the mutex: end the work and release it */
+    int slots = 0;                 /* above 0: a slot of the semaphore `mutex`, which has so many */
+    std::vector<std::string> set;  /* in place of `mutex`: all of these or none */
+    bool no_hold = false;          /* of a set: it waits without holding a part of it */
 };
 
 /* Acquire, work, release. It is TimedLockable: std::unique_lock<simba::locker> and std::lock_guard
@@ -776,9 +779,9 @@ class locker
         }
         plain.fail_fast = options.fail_fast;
         plain.fail_fast_unknown = options.fail_fast_unknown;
-        detail::check([&](struct ::simba_error *details) {
-            return ::simba_locker_create(core_->handle, &plain, &handle_, details);
-        });
+        plain.no_hold = options.no_hold;
+        detail::check(
+            [&](struct ::simba_error *details) { return create(options, plain, details); });
         if (has_callbacks())
             callbacks_->itself = callbacks_; /* until on_closed */
     }
@@ -879,6 +882,16 @@ class locker
         return ::simba_locker_fence(handle_);
     }
 
+    uint64_t fence_of(const std::string &mutex) const noexcept /* of one mutex of a set */
+    {
+        return ::simba_locker_fence_of(handle_, mutex.c_str());
+    }
+
+    int slot() const noexcept /* of a semaphore; -1: none */
+    {
+        return ::simba_locker_slot(handle_);
+    }
+
     int64_t place() const noexcept /* in the wait queue; 0: not known */
     {
         return ::simba_locker_place(handle_);
@@ -931,6 +944,22 @@ class locker
     bool has_callbacks() const noexcept
     {
         return callbacks_->on_lost || callbacks_->on_handover;
+    }
+
+    int create(const locker_options &options, const struct ::simba_locker_options &plain,
+               struct ::simba_error *details)
+    {
+        std::vector<const char *> names;
+
+        if (options.slots != 0)
+            return ::simba_semaphore_create(core_->handle, options.slots, &plain, &handle_,
+                                            details);
+        if (options.set.empty())
+            return ::simba_locker_create(core_->handle, &plain, &handle_, details);
+        for (const std::string &name : options.set)
+            names.push_back(name.c_str());
+        return ::simba_locker_create_set(core_->handle, names.data(), names.size(), &plain,
+                                         &handle_, details);
     }
 
     static locker_options with_names(std::string mutex, std::string id)

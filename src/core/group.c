@@ -1,0 +1,166 @@
+/*
+ * group.c - the plans of semaphores and sets. group.h has the rules.
+ */
+#include "core/group.h"
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/time.h"
+
+/* How long a set with no_hold stays away after it found a part in use while it held others. */
+#define WITHDRAW_MIN_MS 4
+#define WITHDRAW_DOUBLINGS 7 /* up to half a second */
+
+void sb_group_begin(struct sb_group *group, bool once)
+{
+    group->once = once;
+    group->slots = 0;
+    group->full = false;
+    group->awaited = 0;
+    group->withdrawals = 0;
+    group->again_ms = INT64_MAX;
+}
+
+static void want_none(struct sb_part *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        parts[i].wanted = false;
+}
+
+static bool is_in_the_way(const struct sb_group *group, const struct sb_part *part)
+{
+    return group->once && part->sight == SB_PART_REFUSED;
+}
+
+/* ---- A semaphore ----------------------------------------------------------------------------- */
+
+/* A slot beyond the number of slots may be held when that number has become smaller. */
+static size_t held_slot(const struct sb_part *parts, size_t slots)
+{
+    size_t slot = 0;
+
+    while (slot < slots && parts[1 + slot].sight != SB_PART_HELD)
+        slot++;
+    return slot;
+}
+
+/* One slot is tried first, which is enough while some are free: each further one costs requests. */
+static enum sb_group_verdict compete(struct sb_group *group, struct sb_part *parts, size_t slots)
+{
+    bool all_refused = true;
+
+    if (group->first >= slots)
+        group->first = 0;
+    group->full |= parts[1 + group->first].sight == SB_PART_REFUSED;
+    for (size_t i = 0; i < slots; i++) {
+        parts[1 + i].wanted = group->full || i == group->first;
+        all_refused &= parts[1 + i].sight == SB_PART_REFUSED;
+    }
+    return group->once && all_refused && group->slots != 0 ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
+}
+
+static enum sb_group_verdict plan_semaphore(struct sb_group *group, struct sb_part *parts,
+                                            size_t count)
+{
+    size_t slots = group->slots != 0 ? group->slots : group->guess;
+    size_t held;
+
+    SB_CHECK(slots > 0 && slots < count, "each slot is a part, and the gate is one more");
+    want_none(parts, count);
+    parts[0].wanted = true;
+    if (parts[0].sight != SB_PART_HELD) {
+        group->full = false;
+        return is_in_the_way(group, &parts[0]) ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
+    }
+    held = held_slot(parts, slots);
+    if (held == slots)
+        return compete(group, parts, slots);
+    parts[1 + held].wanted = true;
+    if (group->slots == 0)
+        return SB_GROUP_WAITS;
+    parts[0].wanted = false;
+    group->slot = group->first = held;
+    return SB_GROUP_HELD;
+}
+
+/* ---- A set ----------------------------------------------------------------------------------- */
+
+static size_t first_not_held(const struct sb_part *parts, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && parts[i].sight == SB_PART_HELD)
+        i++;
+    return i;
+}
+
+static enum sb_group_verdict plan_set(const struct sb_group *group, struct sb_part *parts,
+                                      size_t count)
+{
+    size_t next = first_not_held(parts, count);
+
+    for (size_t i = 0; i < count; i++)
+        parts[i].wanted = i <= next;
+    if (next == count)
+        return SB_GROUP_HELD;
+    return is_in_the_way(group, &parts[next]) ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
+}
+
+/* Two sets that hold what the other tries would meet again and again: the time is drawn. */
+static enum sb_group_verdict withdraw(struct sb_group *group, struct sb_part *parts, size_t count,
+                                      size_t refused, int64_t now_ms)
+{
+    unsigned doublings =
+        group->withdrawals < WITHDRAW_DOUBLINGS ? group->withdrawals : WITHDRAW_DOUBLINGS;
+    int64_t limit_ms = (int64_t)WITHDRAW_MIN_MS << doublings;
+
+    want_none(parts, count);
+    group->withdrawals++;
+    group->awaited = refused;
+    group->again_ms =
+        sb_later(now_ms, sb_random_between(sb_random_next(&group->dice), 1, limit_ms));
+    return SB_GROUP_WAITS;
+}
+
+static enum sb_group_verdict plan_without_holding(struct sb_group *group, struct sb_part *parts,
+                                                  size_t count, int64_t now_ms)
+{
+    want_none(parts, count);
+    if (now_ms < group->again_ms && group->again_ms != INT64_MAX)
+        return SB_GROUP_WAITS;
+    group->again_ms = INT64_MAX;
+    parts[group->awaited].wanted = true;
+    if (parts[group->awaited].sight != SB_PART_HELD)
+        return SB_GROUP_WAITS;
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].sight == SB_PART_REFUSED)
+            return withdraw(group, parts, count, i, now_ms);
+        parts[i].wanted = true;
+        if (parts[i].sight != SB_PART_HELD)
+            return SB_GROUP_WAITS;
+    }
+    return SB_GROUP_HELD;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+enum sb_group_verdict sb_group_plan(struct sb_group *group, struct sb_part *parts, size_t count,
+                                    int64_t now_ms)
+{
+    if (group->kind == SB_GROUP_SEMAPHORE)
+        return plan_semaphore(group, parts, count);
+    if (group->no_hold && !group->once)
+        return plan_without_holding(group, parts, count, now_ms);
+    return plan_set(group, parts, count);
+}
+
+size_t sb_group_blocking(const struct sb_group *group, const struct sb_part *parts, size_t count)
+{
+    size_t next = first_not_held(parts, count);
+
+    if (group->kind == SB_GROUP_SEMAPHORE)
+        return parts[0].sight == SB_PART_HELD ? 1 + group->first : 0;
+    if (group->no_hold && !group->once)
+        return group->awaited;
+    return next < count ? next : 0;
+}
