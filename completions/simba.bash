@@ -3,7 +3,7 @@
 # The package bash-completion loads it by itself. Without that package source it; the command of `simba lock` is
 # then completed as a command with files, not by the completion of its own.
 
-_simba_verbs='lock lead schedule acquire renew status watch top dashboard release handover prune migrate doctor init tck bench help'
+_simba_verbs='lock lead schedule acquire renew status watch top dashboard release handover semaphore prune migrate doctor init tck bench help'
 _simba_questions='cycle handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
@@ -13,8 +13,8 @@ _simba_options() {
     case $1 in
         lock)
             echo '-n --no-wait -w --wait -E --contended-code -k --kill-after --stop-timeout'
+            echo '--slots --all --no-hold --metrics-file'
             echo '--once-per --retry-failed --hold-at-least --hold-at-most --leave-running --note --pass-notify'
-            echo '--metrics-file'
             ;;
         lead)
             echo '-w --wait --restart --restart-delay --restart-delay-max --yield-after --health'
@@ -32,6 +32,7 @@ _simba_options() {
         dashboard) echo '--listen --interval --history --allow-handover' ;;
         release) echo '--fence -f --force --json' ;;
         handover) echo '--to -w --wait --anyway --json' ;;
+        semaphore) echo '--json' ;;
         prune) echo '--unused-for -n --dry-run --json' ;;
         migrate) echo '-n --no-wait -w --wait --dry-run --json' ;;
         doctor) echo '--read-only --json' ;;
@@ -46,7 +47,7 @@ _simba_takes_value() {
     case $1 in
         -u | --url | -c | --config | --ttl | --transition | --id | --exact-id | --log-level | -w | --wait) ;;
         --log-format | --for | --keep | --fence | --interval) ;;
-        -E | --contended-code | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
+        -E | --contended-code | --slots | --once-per | -k | --kill-after | --hold-at-least | --hold-at-most | --note) ;;
         --restart | --restart-delay | --restart-delay-max | --stop-timeout) ;;
         --yield-after | --health | --health-every | --priority | --priority-after | --to) ;;
         --every | --at | --cron | --timezone | --missed | --strategy | --initial-delay) ;;

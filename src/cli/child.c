@@ -76,42 +76,74 @@ extern char **environ;
 
 #define GUARDIAN_RETRY_MS 100
 
+/* Whether a variable has one of the names, each with its '='. */
+static bool is_one_of(const char *variable, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
 /* The variables that are set anew, and those of the service manager, to which only this program
  * reports. */
 static bool is_withheld(const char *variable, const struct cli_child_setup *setup)
 {
-    return strncmp(variable, "SIMBA_MUTEX=", 12) == 0 ||
-           strncmp(variable, "SIMBA_CONTENDER_ID=", 19) == 0 ||
-           strncmp(variable, "SIMBA_FENCE=", 12) == 0 ||
-           (setup->store[0] != 0 && (strncmp(variable, "SIMBA_URL=", 10) == 0 ||
-                                     strncmp(variable, "SIMBA_CONFIG=", 13) == 0)) ||
-           (!setup->notify && (strncmp(variable, "NOTIFY_SOCKET=", 14) == 0 ||
-                               strncmp(variable, "WATCHDOG_USEC=", 14) == 0 ||
-                               strncmp(variable, "WATCHDOG_PID=", 13) == 0));
+    static const char *const own[] = {
+        "SIMBA_MUTEX=", "SIMBA_CONTENDER_ID=", "SIMBA_FENCE=", "SIMBA_FENCES=", "SIMBA_SLOT="};
+    static const char *const stores[] = {"SIMBA_URL=", "SIMBA_CONFIG="};
+    static const char *const notify[] = {"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID="};
+
+    return is_one_of(variable, own, sizeof own / sizeof *own) ||
+           (setup->store[0] != 0 && is_one_of(variable, stores, sizeof stores / sizeof *stores)) ||
+           (!setup->notify && is_one_of(variable, notify, sizeof notify / sizeof *notify));
+}
+
+#define VARIABLES_MAX 5 /* that write_variables writes, with the store */
+
+/* Each with its NUL; an empty one behind the last. */
+static bool write_variables(FILE *stream, const struct cli_child_setup *setup)
+{
+    fprintf(stream, "SIMBA_MUTEX=%s%c", setup->mutex, 0);
+    fprintf(stream, "SIMBA_CONTENDER_ID=%s%c", setup->id, 0);
+    fprintf(stream, "SIMBA_FENCE=%" PRIu64 "%c", setup->fence, 0);
+    if (setup->fences != NULL)
+        fprintf(stream, "SIMBA_FENCES=%s%c", setup->fences, 0);
+    if (setup->slot >= 0)
+        fprintf(stream, "SIMBA_SLOT=%d%c", setup->slot, 0);
+    if (setup->store[0] != 0)
+        fprintf(stream, "%s%c", setup->store, 0);
+    putc(0, stream);
+    return fclose(stream) == 0;
 }
 
 bool cli_environment_build(struct cli_environment *environment, const struct cli_child_setup *setup)
 {
     size_t count = 0;
+    size_t size = 0;
+    FILE *stream = open_memstream(&environment->texts, &size);
 
+    if (stream == NULL || !write_variables(stream, setup))
+        return false;
     while (environ[count] != NULL)
         count++;
-    environment->list = calloc(count + CLI_VARIABLES + 2, sizeof *environment->list);
+    environment->list = calloc(count + VARIABLES_MAX + 1, sizeof *environment->list);
     if (environment->list == NULL)
         return false;
-    snprintf(environment->variables[0], CLI_VARIABLE_MAX, "SIMBA_MUTEX=%s", setup->mutex);
-    snprintf(environment->variables[1], CLI_VARIABLE_MAX, "SIMBA_CONTENDER_ID=%s", setup->id);
-    snprintf(environment->variables[2], CLI_VARIABLE_MAX, "SIMBA_FENCE=%" PRIu64, setup->fence);
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         if (!is_withheld(environ[i], setup))
             environment->list[used++] = environ[i];
     }
-    for (size_t i = 0; i < CLI_VARIABLES; i++)
-        environment->list[used++] = environment->variables[i];
-    if (setup->store[0] != 0)
-        environment->list[used++] = (char *)setup->store;
+    for (char *text = environment->texts; *text != 0; text += strlen(text) + 1)
+        environment->list[used++] = text;
     return true;
+}
+
+void cli_environment_free(struct cli_environment *environment)
+{
+    free(environment->list);
+    free(environment->texts);
 }
 
 /* A process in the background is stopped when it reads from the terminal. With these signals
@@ -253,7 +285,7 @@ bool cli_child_start(struct cli_child *child, char **argv, const struct cli_chil
     bool started = share_liveness(child, setup->client) && (!child->adopts || cli_proc_reserve()) &&
                    start_both(child, argv, environment.list);
     int failure = errno;
-    free(environment.list);
+    cli_environment_free(&environment);
     if (!started) {
         cli_proc_use_reserve();
         close_terminal(child);

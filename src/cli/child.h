@@ -43,7 +43,9 @@ struct cli_child_setup {
     const char *mutex;
     const char *id;
     uint64_t fence;
-    const char *store; /* the variable that names it; "": the environment does already */
+    const char *fences; /* of each mutex of a set, "a=12 b=7"; NULL: it is none */
+    int slot;           /* of a semaphore; -1: it is none */
+    const char *store;  /* the variable that names it; "": the environment does already */
     bool notify; /* also the socket of the service manager, which is this program's own otherwise */
     bool terminal;        /* the terminal is for the child, where this process has it */
     bool adopts;          /* cli_orphans_adopt has succeeded */
@@ -51,25 +53,22 @@ struct cli_child_setup {
     int64_t deadline_ms;  /* the end of the lease */
 };
 
-/* Room for a name, '=', an id and its NUL. */
-#define CLI_VARIABLE_MAX (32 + SIMBA_ID_MAX)
-#define CLI_VARIABLES 3
-
 struct cli_environment {
-    char **list; /* what is inherited, the variables below, perhaps the store, NULL; to be freed */
-    char variables[CLI_VARIABLES][CLI_VARIABLE_MAX];
+    char **list; /* what is inherited, what the setup says, NULL */
+    char *texts; /* of what the setup says, one behind the other */
 };
 
 /* The environment of a child. Valid as long as the setup and this process's own one are. Returns
- * false, with errno, without memory. */
+ * false, with errno, without memory. Free takes one that is zeroed. */
 bool cli_environment_build(struct cli_environment *environment,
                            const struct cli_child_setup *setup);
+void cli_environment_free(struct cli_environment *environment);
 
 /* Starts argv, with the signals, descriptors and environment that this process was started with,
- * and SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE. When this process has the foreground of its
- * terminal for itself, the child gets that place; when the terminal is not for it, it does not get
- * it as standard input either, and reading /dev/tty is an error. Returns false, with errno, when it
- * cannot fork. */
+ * and SIMBA_MUTEX, SIMBA_CONTENDER_ID, SIMBA_FENCE, and SIMBA_SLOT or SIMBA_FENCES. When this
+ * process has the foreground of its terminal for itself, the child gets that place; when the
+ * terminal is not for it, it does not get it as standard input either, and reading /dev/tty is an
+ * error. Returns false, with errno, when it cannot fork. */
 bool cli_child_start(struct cli_child *child, char **argv, const struct cli_child_setup *setup);
 
 /* Tells the guardian of a later end of the lease. */

@@ -86,6 +86,7 @@ struct cli_option_set {
     const struct cli_option *options; /* may be NULL */
     void *into;
     const char *verb; /* NULL; or their verb: in front of it they are refused, with a hint */
+    const bool *all_operands; /* NULL; or whether operands go on up to "--", however many */
 };
 
 /* Applies all options in argv[1..], searching the tables in order, and moves the operands together
@@ -129,6 +130,7 @@ struct cli {
     char **arguments; /* the command line in its order, without a password; NULL behind the last */
     const char *hidden_url;      /* where in them the URL stood that had one; NULL: nowhere */
     const struct cli_verb *verb; /* NULL: not known yet */
+    size_t names;                /* in front of the command, where it may be several; else 0 */
 };
 
 /* What stands behind a verb and its options. main.c checks it before `run` is called. */
@@ -148,6 +150,7 @@ struct cli_verb {
     const struct cli_option *shared; /* more of them, which other verbs have, too; may be NULL */
     void *into;                      /* what both tables are applied to; holds the defaults */
     enum cli_operands operands;
+    const bool *all_operands; /* NULL; or whether all operands up to "--" are names */
     /* `argv` holds the operands and ends with NULL. Returns the exit code. */
     int (*run)(struct cli *cli, int argc, char **argv);
 };
@@ -165,6 +168,7 @@ struct cli_verb {
     X(renew)                                                                                       \
     X(release)                                                                                     \
     X(handover)                                                                                    \
+    X(semaphore)                                                                                   \
     X(prune)                                                                                       \
     X(migrate)                                                                                     \
     X(doctor)                                                                                      \

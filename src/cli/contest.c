@@ -69,6 +69,17 @@ static int acquire_turn(struct cli_contest *c, simba_locker *locker, int64_t unt
     return code;
 }
 
+static int create_locker(const struct cli_job *job, const struct simba_locker_options *wanted,
+                         simba_locker **ret_locker, struct simba_error *error)
+{
+    if (job->slots > 0)
+        return simba_semaphore_create(job->client, job->slots, wanted, ret_locker, error);
+    if (job->names_count > 0)
+        return simba_locker_create_set(job->client, (const char *const *)job->names,
+                                       job->names_count, wanted, ret_locker, error);
+    return simba_locker_create(job->client, wanted, ret_locker, error);
+}
+
 /* A store that is down when a bounded wait begins may be up before it ends. */
 static int open_and_acquire(struct cli_contest *c)
 {
@@ -91,7 +102,8 @@ static int open_and_acquire(struct cli_contest *c)
     wanted.fail_fast = !bounded;
     wanted.detachable = c->detachable;
     wanted.fail_fast_unknown = cli_store_is_file();
-    code = simba_locker_create(job->client, &wanted, &locker, &job->error);
+    wanted.no_hold = c->no_hold;
+    code = create_locker(job, &wanted, &locker, &job->error);
     if (code == SIMBA_EUNSUPPORTED && c->detachable)
         sb_error_set(&job->error, code, "%s; use --keep PID", job->error.text);
     if (code != SIMBA_OK)
@@ -185,8 +197,9 @@ static bool store_answers(const struct cli_contest *c, struct simba_owner *owner
     struct simba_mutex_status *list = NULL;
     size_t count = 0;
 
-    int code = simba_client_status(c->job->client, c->job->mutex, ANSWER_MS, &list, &count, error);
-    if (code == SIMBA_OK && count > 0 && list->owner.id[0] != 0)
+    const char *mutex = c->job->names_count > 0 ? c->job->names[0] : c->job->mutex;
+    int code = simba_client_status(c->job->client, mutex, ANSWER_MS, &list, &count, error);
+    if (code == SIMBA_OK && count > 0 && list->owner.id[0] != 0 && !cli_job_is_group(c->job))
         *owner = list->owner;
     simba_free(list);
     return simba_error_group(code) != SIMBA_GROUP_UNAVAILABLE &&
@@ -209,7 +222,9 @@ static int report_contended(struct cli_contest *c)
     if (!wanted || c->job->cli->quiet)
         return c->contended_code;
     cli_progress_describe(&c->progress, &owner, owned, sizeof owned);
-    if (owner.id[0] != 0)
+    if (cli_job_is_group(c->job))
+        report_not_acquired(c, c->job->error.text);
+    else if (owner.id[0] != 0)
         report_not_acquired(c, owned);
     else
         cli_message("%s", c->job->error.text);

@@ -15,6 +15,7 @@ struct cli_contest {
     struct cli_job *job;
     bool try_once;
     bool detachable;      /* the locker is to be detached */
+    bool no_hold;         /* a set waits without holding a part of it */
     bool hands_over;      /* ends when it is asked to hand over */
     bool tells_contended; /* also where the exit code for that is 0 */
     int contended_code;

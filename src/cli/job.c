@@ -109,13 +109,13 @@ bool cli_job_runs_under(const char *id)
     return outer != NULL && strstr(outer, delimited) != NULL;
 }
 
-int cli_job_check(struct cli_job *job)
+static int check_mutex(struct cli_job *job, const char *mutex)
 {
     struct simba_mutex_status *list = NULL;
     struct simba_error error;
     size_t count = 0;
 
-    int code = simba_client_status(job->client, job->mutex, CLI_PATIENCE_MS, &list, &count, &error);
+    int code = simba_client_status(job->client, mutex, CLI_PATIENCE_MS, &list, &count, &error);
     const struct simba_owner *owner = code == SIMBA_OK && count > 0 ? &list->owner : NULL;
     if (simba_error_group(code) == SIMBA_GROUP_CONFIG)
         job->error = error;
@@ -124,11 +124,47 @@ int cli_job_check(struct cli_job *job)
         code = sb_error_set(&job->error, SIMBA_EMISUSE,
                             "'%s' is held by %s, whose command runs this simba: it would wait for "
                             "itself for ever",
-                            job->mutex, owner->id);
+                            mutex, owner->id);
     else
         code = SIMBA_OK;
     simba_free(list);
     return code;
+}
+
+int cli_job_check(struct cli_job *job)
+{
+    int code = job->names_count > 0 ? SIMBA_OK : check_mutex(job, job->mutex);
+
+    for (size_t i = 0; i < job->names_count && code == SIMBA_OK; i++)
+        code = check_mutex(job, job->names[i]);
+    return code;
+}
+
+/* ---- Several mutexes ------------------------------------------------------------------------- */
+
+static bool name_set(struct cli_job *job, size_t count, char **names)
+{
+    static char all[SIMBA_SET_MAX * (SIMBA_MUTEX_MAX + 1)];
+    char *end = all;
+
+    if (count > SIMBA_SET_MAX) {
+        sb_error_set(&job->error, SIMBA_EINVAL, "a set has at most %d mutexes", SIMBA_SET_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (simba_mutex_validate(names[i], &job->error) != SIMBA_OK)
+            return false;
+        end = stpcpy(i > 0 ? stpcpy(end, " ") : end, names[i]);
+    }
+    job->names = names;
+    job->names_count = count;
+    job->mutex = all;
+    return true;
+}
+
+bool cli_job_is_group(const struct cli_job *job)
+{
+    return job->slots > 0 || job->names_count > 0;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -141,7 +177,9 @@ int cli_job_prepare(struct cli_job *job, struct cli *cli, char **argv)
     mallopt(M_TOP_PAD, HEAP_STEP);
     job->cli = cli;
     job->mutex = argv[0];
-    job->command = argv + 1;
+    job->command = argv + (cli->names > 0 ? cli->names : 1);
+    if (cli->names > 0 && !name_set(job, cli->names, argv))
+        return cli_fail(&job->error);
     if (job->hold_at_least_ms > job->hold_at_most_ms)
         return cli_usage_error(cli, "--hold-at-least is longer than --hold-at-most");
     if (choose_id(job) != SIMBA_OK)
@@ -276,6 +314,7 @@ struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint
         .setup = {.mutex = job->mutex,
                   .id = shown_id,
                   .fence = fence,
+                  .slot = -1,
                   .store = job->store,
                   .notify = job->pass_notify,
                   .terminal = job->terminal,

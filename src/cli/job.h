@@ -17,7 +17,10 @@
 
 struct cli_job {
     struct cli *cli;
-    const char *mutex;
+    const char *mutex;  /* of a set: its names, with blanks between */
+    char **names;       /* of a set; NULL: one mutex */
+    size_t names_count; /* 0: it is no set */
+    int slots;          /* of a semaphore; 0: it is none */
     char **command;
     const char *listen; /* lead, schedule: where endpoints are served; NULL: nowhere */
     const char *note;   /* NULL: none */
@@ -94,6 +97,9 @@ bool cli_job_runs_out(const struct cli_job *job, int64_t deadline_ms);
 
 /* The mutex, for the warning that it was not released; NULL where warnings are not wanted. */
 const char *cli_job_held(const struct cli_job *job);
+
+/* Whether it is a semaphore or a set. */
+bool cli_job_is_group(const struct cli_job *job);
 
 /* A run under this lease. `shown_id` and `fence` are for the command to see. */
 struct cli_run cli_job_run(const struct cli_job *job, const char *shown_id, uint64_t fence,

@@ -29,6 +29,8 @@ static struct lock {
     struct cli_once once;
     const char *metrics_file; /* NULL: none */
     struct cli_metrics_run metrics;
+    bool all;                                            /* NAME is a list, up to "--" */
+    char fences[SIMBA_SET_MAX * (SIMBA_MUTEX_MAX + 24)]; /* "a=12 b=7" */
     int64_t acquired_ms;
     struct cli_outcome outcome; /* of the command, before the mutex is released */
     bool gone; /* the release found that the lease was lost; read when that has ended */
@@ -48,6 +50,12 @@ static const struct cli_option options[] = {
      "exit code if another contender holds the mutex, 0 to 255\n"
      "(75; with --once-per 0)",
      CLI_NUMBER(struct lock, contest.contended_code, 0, 255)},
+    {0, "slots", "N", "let N commands run at a time; each finds its SIMBA_SLOT, from 0",
+     CLI_NUMBER(struct cli_job, slots, 1, SIMBA_SLOTS_MAX)},
+    {0, "all", NULL, "hold all of the mutexes NAME... in front of '--', or none",
+     CLI_FLAG(struct lock, all)},
+    {0, "no-hold", NULL, "with --all: keep none of them while waiting for another",
+     CLI_FLAG(struct lock, contest.no_hold)},
     {0, "once-per", "DURATION", "do not run COMMAND if a machine has run it within this time",
      CLI_INTERVAL(struct lock, once.period_ms)},
     {0, "retry-failed", NULL, "with --once-per: a run that failed does not count",
@@ -170,7 +178,24 @@ static struct cli_lease lease_of(const struct lock *lock)
                               .reserve_ms = job->reserve_ms};
 }
 
-static struct cli_outcome run_command(const struct lock *lock)
+/* The tokens of a set, for the command. */
+static const char *write_fences(struct lock *lock)
+{
+    const struct cli_job *job = &lock->job;
+    size_t used = 0;
+
+    if (job->names_count == 0)
+        return NULL;
+    for (size_t i = 0; i < job->names_count; i++)
+        used += (size_t)snprintf(
+            lock->fences + used, sizeof lock->fences - used, "%s%s=%llu", i > 0 ? " " : "",
+            job->names[i],
+            (unsigned long long)simba_locker_fence_of(lock->contest.locker, job->names[i]));
+    SB_CHECK(used < sizeof lock->fences, "there is room for the token of each mutex");
+    return lock->fences;
+}
+
+static struct cli_outcome run_command(struct lock *lock)
 {
     const struct cli_job *job = &lock->job;
 
@@ -185,6 +210,9 @@ static struct cli_outcome run_command(const struct lock *lock)
     cli_line_about_fence(fence);
     struct cli_lease lease = lease_of(lock);
     struct cli_run run = cli_job_run(job, simba_locker_id(lock->contest.locker), fence, &lease);
+
+    run.setup.fences = write_fences(lock);
+    run.setup.slot = simba_locker_slot(lock->contest.locker);
 
     cli_notify_status("holding '%s', fence %llu", job->mutex, (unsigned long long)fence);
     cli_notify_ready();
@@ -270,6 +298,12 @@ static int run(struct cli *cli, int argc, char **argv)
         return cli_usage_error(cli, "--retry-failed needs --once-per");
     if (lock->once.period_ms != 0 && lock->job.hold_at_least_ms != 0)
         return cli_usage_error(cli, "--once-per and --hold-at-least exclude each other");
+    if (lock->all && lock->job.slots > 0)
+        return cli_usage_error(cli, "--all and --slots exclude each other");
+    if (lock->contest.no_hold && !lock->all)
+        return cli_usage_error(cli, "--no-hold needs --all");
+    if (lock->once.period_ms != 0 && (lock->all || lock->job.slots > 0))
+        return cli_usage_error(cli, "--once-per is for one mutex, without --all and --slots");
     if (lock->contest.contended_code == CODE_UNSET)
         lock->contest.contended_code = lock->once.period_ms != 0 ? CLI_EXIT_OK : CLI_EXIT_CONTENDED;
     lock->contest.try_once = lock->contest.try_once || lock->job.wait_ms == 0;
@@ -313,6 +347,13 @@ static const char details[] =
     "--metrics-file is for a job that Prometheus should know of: PATH, in the folder of\n"
     "node_exporter's textfile collector, is replaced when COMMAND starts and when it has ended.\n"
     "\n"
+    "--slots makes NAME a semaphore: N commands at most run at a time, and those that wait get a\n"
+    "slot in the order in which they came. The store remembers N, and refuses another one;\n"
+    "'simba semaphore resize' changes it. --all takes several names, up to '--', and holds all of\n"
+    "them or none; -w is for all together. It takes them in the order of their names, so two\n"
+    "such commands never wait for each other in a circle. COMMAND finds their fences in\n"
+    "SIMBA_FENCES, as 'a=12 b=7'. When one of them is lost, COMMAND is stopped as above.\n"
+    "\n"
     "What runs as another user cannot be killed: write 'sudo simba lock', not '-- sudo COMMAND'.\n"
     "If such a process is left, simba does not release the mutex, and exits with 70.\n"
     "\n"
@@ -322,6 +363,8 @@ static const char details[] =
     "  simba -q lock --once-per 24h nightly -- ./report.sh      # in the crontab of each machine\n"
     "  # from cron: exit 0 if another host holds the lock, 69 if the store is down\n"
     "  simba lock -n -E 0 deploy -- ./deploy.sh\n"
+    "  simba lock --slots 3 render -- sh -c 'CUDA_VISIBLE_DEVICES=$SIMBA_SLOT ./render'\n"
+    "  simba lock --all -w 1m alice bob -- ./transfer alice bob 100\n"
     "  simba lock import -- sh -c 'load-data --fence \"$SIMBA_FENCE\"'\n"
     "\n"
     "Exit codes:\n"
@@ -335,12 +378,14 @@ static const char details[] =
 
 const struct cli_verb cli_verb_lock = {
     .name = "lock",
-    .usage = "lock [OPTION...] NAME [--] COMMAND [ARGUMENT...]",
+    .usage = "lock [OPTION...] NAME [--] COMMAND [ARGUMENT...]\n"
+             "       simba lock --all [OPTION...] NAME... -- COMMAND [ARGUMENT...]",
     .summary = "run a command while holding a mutex",
     .details = details,
     .options = options,
     .shared = cli_job_options,
     .into = &this_lock,
     .operands = CLI_OPERANDS_COMMAND,
+    .all_operands = &this_lock.all,
     .run = run,
 };

@@ -372,9 +372,10 @@ static int check_operands(const struct cli *cli, bool dashed, int *argc, char **
 static int run_verb(struct cli *cli, int argc, char **argv)
 {
     const struct cli_verb *verb = cli->verb;
-    struct cli_option_set sets[] = {{.options = verb->options, .into = verb->into},
-                                    {.options = verb->shared, .into = verb->into},
-                                    {.options = global_options, .into = cli}};
+    struct cli_option_set sets[] = {
+        {.options = verb->options, .into = verb->into, .all_operands = verb->all_operands},
+        {.options = verb->shared, .into = verb->into},
+        {.options = global_options, .into = cli}};
     size_t operands_max = verb->operands == CLI_OPERANDS_COMMAND ? 1 : SIZE_MAX;
     size_t operands = 0;
 
@@ -388,6 +389,10 @@ static int run_verb(struct cli *cli, int argc, char **argv)
         return print_version();
     if (!read_environment(cli))
         return CLI_EXIT_CONFIG;
+    bool all = verb->all_operands != NULL && *verb->all_operands;
+    if (all && (operands == 0 || operands == (size_t)argc))
+        return cli_usage_error(cli, "--all takes NAME... -- COMMAND");
+    cli->names = all ? operands : 0;
     int status = check_operands(cli, operands == 0, &argc, &argv);
     return status == CLI_CONTINUE ? verb->run(cli, argc, argv) : status;
 }

@@ -177,6 +177,7 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
                        int *argc, char **argv, size_t *ret_operands)
 {
     struct parser parser = {sets, sets_count, *argc, argv, 1};
+    const bool *all = sets_count > 0 ? sets[0].all_operands : NULL;
     int kept = 0;
 
     while (parser.next < parser.argc) {
@@ -185,7 +186,7 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
             break;
         if (argument[0] != '-' || argument[1] == 0) {
             argv[kept++] = argument;
-            if ((size_t)kept > operands_max)
+            if ((size_t)kept > operands_max && (all == NULL || !*all))
                 break;
             continue;
         }
@@ -194,7 +195,8 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
         if (!valid)
             return false;
     }
-    *ret_operands = (size_t)kept <= operands_max ? (size_t)kept : operands_max;
+    bool goes_on = all != NULL && *all;
+    *ret_operands = goes_on || (size_t)kept <= operands_max ? (size_t)kept : operands_max;
     while (parser.next < parser.argc)
         argv[kept++] = argv[parser.next++];
     argv[kept] = NULL;

@@ -33,6 +33,7 @@ struct status {
     size_t queue_count;
     struct cli_last_run last; /* of the same mutex */
     int64_t next_run_ms;      /* the same, by the store's clock; 0: not known */
+    struct cli_names slots;   /* of the same, where it is a semaphore */
 };
 
 static struct status this_status;
@@ -128,6 +129,21 @@ static void print_json_runs(const struct status *status)
     cli_json_number(stdout, ",\"next_run_ms\":", status->next_run_ms, 0);
 }
 
+/* null: it is no semaphore. */
+static void print_json_slots(const struct status *status, int64_t now_ms)
+{
+    fputs(",\"slots\":", stdout);
+    for (size_t i = 0; i < status->slots.count; i++) {
+        struct row row = describe(&status->slots.list[i], now_ms);
+        cli_json_string(stdout, i == 0 ? "[{\"owner\":" : ",{\"owner\":", row.owner);
+        cli_json_number(stdout, ",\"transition_ms\":", row.transition_ms, -1);
+        cli_json_fence(stdout, ",\"fence\":", row.fence);
+        cli_json_number(stdout, ",\"held_ms\":", row.held_ms, -1);
+        fputs("}", stdout);
+    }
+    fputs(status->slots.count > 0 ? "]" : "null", stdout);
+}
+
 static void print_json_row(const struct status *status, const struct row *row)
 {
     cli_json_string(stdout, "{\"mutex\":", row->mutex);
@@ -142,6 +158,8 @@ static void print_json_row(const struct status *status, const struct row *row)
         print_json_queue(status, row);
     if (status->asks_queue)
         print_json_runs(status);
+    if (status->asks_queue)
+        print_json_slots(status, simba_now_ms());
     fputs("}", stdout);
 }
 
@@ -296,6 +314,20 @@ static bool shows(const struct status *status, const char *mutex)
     return status->all || (!status->held && cli_name_is_given(mutex, status->argc, status->argv));
 }
 
+/* The table has the slots in place of their gate, and tells how many are in use. */
+static void show_slots(struct status *status, int64_t now_ms)
+{
+    struct status table = {.names = status->slots};
+    size_t used = 0;
+
+    for (size_t i = 0; i < table.names.count; i++) {
+        table.names.list[i].waiters = -1; /* only the first in line waits there */
+        used += is_held(&table.names.list[i], now_ms);
+    }
+    print_table(&table, now_ms);
+    printf("\n%zu of %zu slots are in use.\n", used, table.names.count);
+}
+
 static void print(struct status *status)
 {
     int64_t now_ms = simba_now_ms();
@@ -311,8 +343,12 @@ static void print(struct status *status)
         print_json(status, now_ms);
         return;
     }
-    print_table(status, now_ms);
-    if (status->names.count > 0)
+    bool one = status->names.count > 0;
+    if (status->slots.count > 0)
+        show_slots(status, now_ms);
+    else
+        print_table(status, now_ms);
+    if (one)
         print_queue(status);
     if (status->asks_queue)
         print_runs(status);
@@ -344,6 +380,43 @@ static void ask_runs(simba_client *client, const char *mutex, struct status *sta
         cli_next_run_read(client, mutex, &status->next_run_ms, &ignored);
 }
 
+/* The owner of the gate is the first in line. */
+static int add_first_in_line(struct status *status, const struct simba_mutex_status *gate)
+{
+    struct simba_waiter *queue = calloc(status->queue_count + 1, sizeof *queue);
+
+    if (queue == NULL)
+        return cli_fail_system("the list of waiters");
+    memcpy(queue->id, gate->owner.id, sizeof queue->id);
+    queue->since_ms = gate->since_ms;
+    if (status->queue_count > 0)
+        memcpy(queue + 1, status->queue, status->queue_count * sizeof *queue);
+    simba_free(status->queue);
+    status->queue = queue;
+    status->queue_count++;
+    return CLI_EXIT_OK;
+}
+
+static int ask_slots(simba_client *client, const char *mutex, struct status *status)
+{
+    char names[SIMBA_SLOTS_MAX][SIMBA_MUTEX_MAX + 16];
+    char *list[SIMBA_SLOTS_MAX];
+    struct simba_error ignored; /* a client that may not read properties sees none */
+    int slots = 0;
+
+    int code = simba_semaphore_slots(client, mutex, TIMEOUT_MS, &slots, &ignored);
+    if (code != SIMBA_OK || slots == 0)
+        return CLI_EXIT_OK;
+    for (int i = 0; i < slots; i++) {
+        snprintf(names[i], sizeof names[i], "%s#%d", mutex, i);
+        list[i] = names[i];
+    }
+    int result = cli_names_ask(client, slots, list, &status->slots);
+    if (result == CLI_EXIT_OK && is_held(&status->names.list[0], simba_now_ms()))
+        result = add_first_in_line(status, &status->names.list[0]);
+    return result;
+}
+
 static int collect(const struct cli *cli, int argc, char **argv, struct status *status)
 {
     simba_client *client = NULL;
@@ -358,6 +431,7 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
     if (result == CLI_EXIT_OK && status->asks_queue) {
         ask_queue(client, argv[0], status);
         ask_runs(client, argv[0], status);
+        result = ask_slots(client, argv[0], status);
     }
     cli_store_close(client);
     return result;
@@ -373,6 +447,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (result == CLI_EXIT_OK)
         print(&this_status);
     cli_names_free(&this_status.names);
+    cli_names_free(&this_status.slots);
     simba_free(this_status.queue);
     return result;
 }
@@ -387,7 +462,8 @@ static const char details[] =
     "used; 'simba prune' removes those that nobody uses.\n"
     "Where a single NAME is given and the store knows who waits, they follow the table in the "
     "order\n"
-    "of their turns; then the last and the next run, if the store remembers any.\n"
+    "of their turns; then the last and the next run, if the store remembers any. If NAME is a\n"
+    "semaphore, the table has its slots, and the first in line comes first of those who wait.\n"
     "\n"
     "With --json it is an array of objects, in the order of the names, also of those that are\n"
     "free unless --held leaves them out: with mutex, owner (the whole id; empty:\n"
@@ -401,7 +477,8 @@ static const char details[] =
     "each has waited, or null; last_run: the last run of\n"
     "'simba schedule' or 'simba lock --once-per', with state (running, ended, stopped), by,\n"
     "started_ms, ended_ms and exit_code, or null; and next_run_ms. These times are milliseconds\n"
-    "since 1970 by the store's clock.\n"
+    "since 1970 by the store's clock. slots: of a semaphore an array with owner, transition_ms,\n"
+    "fence and held_ms of each slot, or null; the owner of NAME is its first in line.\n"
     "\n"
     "Examples:\n"
     "  simba status\n"

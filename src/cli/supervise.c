@@ -408,7 +408,7 @@ struct cli_outcome cli_supervise(const struct cli_run *run)
         supervision.outcome.how = CLI_ENDED_NOT_STARTED;
         supervision.outcome.status = cli_fail_system("cannot start a process");
     }
-    free(supervision.environment.list);
+    cli_environment_free(&supervision.environment);
     SB_CHECK(supervision.outcome.how != CLI_ENDED_LOST ||
                  supervision.outcome.status == CLI_EXIT_LOST,
              "a run whose lease was lost is not reported as anything else");

@@ -127,7 +127,7 @@ def check_manual_variables(page):
         told.update(item.replace(",", " ").split())
     if "SIMBA_FENCE" not in code:
         return ["the variables of the command are not found in src/cli"]
-    known.update({"SIMBA_MUTEX", "SIMBA_CONTENDER_ID", "SIMBA_FENCE"})
+    known.update({"SIMBA_MUTEX", "SIMBA_CONTENDER_ID", "SIMBA_FENCE", "SIMBA_FENCES", "SIMBA_SLOT"})
     return difference(told, known, "ENVIRONMENT")
 
 
