@@ -9,7 +9,7 @@ SETUP = $(MESON) setup -Dwerror=true
 TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants \
+.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants \
     chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
@@ -92,6 +92,16 @@ sim: all ## a million simulated worlds on 2 cores
 mutants: ## break the core's rules one by one (or ONLY=NAME); the simulator must notice each
 	@tests/sim/mutants/run . $(addprefix --only ,$(ONLY))
 
+prove: build-prove/cbmc ## prove the core's rules for all states and events (or ONLY=NAME, with wildcards) with CBMC
+	@tests/prove/run . --cbmc build-prove/cbmc $(addprefix --only ,$(ONLY))
+
+prove-mutants: build-prove/cbmc ## which mutants of the core (or ONLY=NAME) the proof notices
+	@tests/prove/mutants . --cbmc build-prove/cbmc $(addprefix --only ,$(ONLY))
+
+build-prove/cbmc:
+	@scripts/deps prove
+	@scripts/get-provers
+
 # Long by default only where MINUTES says so; a run that broke a rule leaves a timeline in build/chaos.
 chaos: all ## faults on real servers: SECONDS=20 for each store, or MINUTES=N; STORE= SEED= FAULTS=a,b
 	@mkdir -p $(BUILD)/chaos
@@ -143,7 +153,7 @@ try-debian13: ## install, build and test on Debian 13, in a chroot in build-debi
 	@scripts/try-debian13
 
 clean: ## remove all build folders
-	rm -rf $(BUILD) build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13
+	rm -rf $(BUILD) build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13 build-prove
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 20

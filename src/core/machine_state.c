@@ -134,6 +134,8 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
                "application";
     if (m->give_back && (m->held || m->claim != SB_CLAIM_MINE))
         return "only a record that is not believed in is given back";
+    if (m->give_back && m->in_flight != SIMBA_OP_NONE && m->in_flight != SIMBA_OP_RELEASE)
+        return "what is given back is released before anything else is asked for";
     if (m->read_at_ms != SIMBA_INFINITE && (!m->follows || m->held))
         return "only a contender that follows reads, and only while it waits";
     if (m->reading && m->in_flight == SIMBA_OP_READ && (!m->follows || m->held))
@@ -146,6 +148,12 @@ const char *sb_machine_broken_rule(const struct sb_machine *m)
         return "neither an owner nor a contender that waits for its rival acquires";
     if (m->in_flight == SIMBA_OP_ACQUIRE && sb_machine_is_active(m) && m->tells_term)
         return "a contender acquires when the callbacks of its last term have returned";
+    if (m->in_flight == SIMBA_OP_RELEASE && sb_machine_is_active(m) && !m->give_back)
+        return "an active contender releases only what it gives back";
+    if (m->in_flight == SIMBA_OP_RELEASE && m->claim == SB_CLAIM_NONE && m->callbacks > 0)
+        return "the wait queue is left when the callbacks have returned";
+    if (m->in_flight == SIMBA_OP_READ && m->held && !sb_machine_asks_before_release(m))
+        return "a holder reads only when a stop does not know its record";
     if (m->tells_term && m->callbacks == 0)
         return "only callbacks that are owed tell of a term";
     if (m->rival && m->held)

@@ -160,6 +160,38 @@ static void only_what_is_not_believed_in_is_given_back(void **state)
     assert_broken(&m, "given back");
 }
 
+static void what_is_given_back_is_released_next(void **state)
+{
+    struct sb_machine m = owner();
+
+    m.held = false;
+    m.give_back = true;
+    m.in_flight = SIMBA_OP_RELEASE;
+    assert_null(sb_machine_broken_rule(&m));
+    m.in_flight = SIMBA_OP_READ;
+    assert_broken(&m, "before anything else");
+    m.in_flight = SIMBA_OP_RELEASE;
+    m.give_back = false;
+    assert_broken(&m, "only what it gives back");
+}
+
+static void a_stop_releases_and_reads_when_it_may(void **state)
+{
+    struct sb_machine m = owner();
+
+    m.status = SIMBA_STOPPING;
+    m.in_flight = SIMBA_OP_READ;
+    assert_broken(&m, "does not know its record");
+    m.claim = SB_CLAIM_UNKNOWN;
+    assert_null(sb_machine_broken_rule(&m));
+    m.held = false;
+    m.claim = SB_CLAIM_NONE;
+    m.in_flight = SIMBA_OP_RELEASE;
+    assert_null(sb_machine_broken_rule(&m));
+    m.callbacks = 1;
+    assert_broken(&m, "wait queue");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +204,8 @@ int main(void)
         cmocka_unit_test(who_holds_is_known_as_the_owner),
         cmocka_unit_test(only_four_callbacks_are_owed),
         cmocka_unit_test(only_what_is_not_believed_in_is_given_back),
+        cmocka_unit_test(what_is_given_back_is_released_next),
+        cmocka_unit_test(a_stop_releases_and_reads_when_it_may),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
