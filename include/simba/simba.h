@@ -14,6 +14,7 @@
  *  - A contender for a service that leads for as long as it can, told by callbacks.
  *  - A scheduler for periodic work that only the leader does.
  *  - An observer to follow the owner without competing.
+ *  - Events instead of callbacks, for event loops and other languages: see "Events".
  *
  * Conventions
  *  - Functions return SIMBA_OK (0) or a negative SIMBA_E... code. `error` may be NULL; on failure
@@ -191,13 +192,16 @@ struct simba_client_options {
 
     const struct simba_executor *executor;   /* copied; NULL: the client's own threads */
     const struct simba_backend_ops *backend; /* not copied; NULL: the URL's scheme decides */
+
+    /* True: the client calls nothing back; the application takes events. See "Events" below. */
+    bool pull_events;
 };
 
 #define SIMBA_CLIENT_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct simba_client_options), SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET,   \
             SIMBA_UNSET, SIMBA_UNSET, SIMBA_UNSET, 0, false, NULL, NULL, NULL, NULL,               \
-            SIMBA_LOG_WARN, NULL, NULL                                                             \
+            SIMBA_LOG_WARN, NULL, NULL, false                                                      \
     }
 
 /* Creates a client and starts its threads. The caller closes it with simba_client_close. `options`
@@ -271,12 +275,14 @@ struct simba_locker_options {
     /* Of a set: it holds none of its mutexes while it waits for one of them. See "Several mutexes"
      * below. */
     bool no_hold;
+
+    unsigned pull; /* with pull_events: 0 or SIMBA_PULL_HANDOVER */
 };
 
 #define SIMBA_LOCKER_OPTIONS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct simba_locker_options), NULL, NULL, NULL, NULL, NULL, false, false, NULL,     \
-            false, false                                                                           \
+            false, false, 0                                                                        \
     }
 
 /* Creates a locker. The caller closes it with simba_locker_close. Does not use the store. */
@@ -454,12 +460,16 @@ struct simba_contender_options {
      * take part give way to a higher priority than their own. */
     int priority;
     int64_t priority_after_ms; /* SIMBA_UNSET: 30 s */
+
+    /* With pull_events: which of SIMBA_PULL_NOTIFIED, SIMBA_PULL_RENEWED and SIMBA_PULL_HANDOVER it
+     * tells beside ACQUIRED, RELEASED, STOPPED and CLOSED. */
+    unsigned pull;
 };
 
 #define SIMBA_CONTENDER_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(struct simba_contender_options), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
-            SIMBA_UNSET, SIMBA_UNSET, NULL, 0, SIMBA_UNSET                                         \
+            SIMBA_UNSET, SIMBA_UNSET, NULL, 0, SIMBA_UNSET, 0                                      \
     }
 
 /* Creates a contender, which is INITIAL. The caller closes it with simba_contender_close. */
@@ -484,6 +494,10 @@ SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_err
  *   SIMBA_ELOST      the term was gone before the release, so another contender may have owned
  *                    while this one still worked; on_released has run once all the same */
 SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_error *error);
+
+/* Begins the same and does not wait. A client with pull_events tells its end by SIMBA_EVENT_STOPPED;
+ * otherwise ask simba_contender_status. */
+SIMBA_API int simba_contender_begin_stop(simba_contender *contender, struct simba_error *error);
 
 /* Destroys a contender; stops it first if needed. In its own callbacks close returns at once, no
  * on_released follows, and the client releases the mutex when the callback has returned. */
@@ -872,6 +886,64 @@ SIMBA_API int simba_client_handover_ask(simba_client *client, const char *mutex,
 SIMBA_API int simba_client_handover_get(simba_client *client, const char *mutex, int64_t timeout_ms,
                                         struct simba_handover *ret_request,
                                         struct simba_error *error);
+
+/* ---- Events: instead of callbacks ------------------------------------------------------------ */
+
+/* For event loops, and for languages that cannot be called on foreign threads. A client that is
+ * opened with `pull_events` calls back on no thread: its objects take no callbacks, and their
+ * owner's changes are taken as events, in the order in which callbacks would have begun. What waits
+ * for the return of a callback waits until its event is taken: after a loss the contender competes
+ * again when RELEASED has been taken. Stop and close wait for no event: what they tell can be taken
+ * afterwards. A client with pull_events has no schedulers. */
+enum simba_event_type {
+    SIMBA_EVENT_NONE,     /* nothing has happened */
+    SIMBA_EVENT_ACQUIRED, /* a contender owns */
+    SIMBA_EVENT_RELEASED, /* it does not own any more, or is being stopped */
+    SIMBA_EVENT_LOST,     /* a locker lost the mutex that it holds */
+    SIMBA_EVENT_RENEWED,  /* a contender's lease was renewed */
+    SIMBA_EVENT_NOTIFIED, /* the owner changed; of observers, and contenders that ask for it */
+    SIMBA_EVENT_HANDOVER, /* an owner is asked to hand over */
+    SIMBA_EVENT_STOPPED,  /* a contender has stopped, with the code of simba_contender_stop */
+    SIMBA_EVENT_CLOSED    /* the last event of an object */
+};
+
+/* What an object tells only if its options ask for it, by `pull`. NOTIFIED of a contender costs the
+ * store requests, as on_notify does. HANDOVER makes it take part in hand-overs. */
+enum simba_pull {
+    SIMBA_PULL_NOTIFIED = 1,
+    SIMBA_PULL_RENEWED = 2,
+    SIMBA_PULL_HANDOVER = 4
+};
+
+struct simba_event {
+    size_t size;
+    enum simba_event_type type;
+    int code;                        /* of STOPPED */
+    void *user;                      /* of the object's options */
+    char mutex[SIMBA_MUTEX_MAX + 1]; /* of the object */
+    char id[SIMBA_ID_MAX + 1];       /* of the object; empty: an observer */
+    uint64_t fence;                  /* of the term that the event is about */
+    int64_t deadline_ms;             /* when the belief ends, as of the time of the event */
+    struct simba_state state;        /* of ACQUIRED, RELEASED, RENEWED and NOTIFIED */
+    struct simba_handover handover;  /* of HANDOVER */
+};
+
+#define SIMBA_EVENT_INIT                                                                           \
+    {                                                                                              \
+        sizeof(struct simba_event), SIMBA_EVENT_NONE, 0, NULL, {0}, {0}, 0, 0, SIMBA_STATE_NONE,   \
+            SIMBA_HANDOVER_NONE                                                                    \
+    }
+
+/* A descriptor that is readable while there may be an event. Poll it; do not read or close it. It is
+ * valid until the client is closed. -1: the client calls back. */
+SIMBA_API int simba_client_event_fd(const simba_client *client);
+
+/* Takes the next event, without waiting for one: the type is SIMBA_EVENT_NONE when there is none.
+ * Where a contender takes part in hand-overs and had to wait for the mutex, the call waits for an
+ * answer of the store, at most a second. Fills in the fields that fit into ret_event->size.
+ *   SIMBA_ENOMEM  memory was short and events were missed: ask the objects how they are */
+SIMBA_API int simba_client_next_event(simba_client *client, struct simba_event *ret_event,
+                                      struct simba_error *error);
 
 /* ---- Tending a store ------------------------------------------------------------------------- */
 

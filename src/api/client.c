@@ -227,6 +227,9 @@ static int read_options(const struct simba_client_options *given,
         ret_options->dispatcher_threads > DISPATCHER_THREADS_MAX)
         return sb_error_set(error, SIMBA_EINVAL, "dispatcher_threads is %d; it must be 1 to %d",
                             ret_options->dispatcher_threads, DISPATCHER_THREADS_MAX);
+    if (ret_options->pull_events && ret_options->executor != NULL)
+        return sb_error_set(error, SIMBA_EINVAL,
+                            "a client with pull_events calls nothing back: it takes no executor");
     if ((int)ret_options->log_level < SIMBA_LOG_NONE || ret_options->log_level > SIMBA_LOG_DEBUG)
         return sb_error_set(error, SIMBA_EINVAL, "there is no log level %d",
                             (int)ret_options->log_level);
@@ -234,8 +237,8 @@ static int read_options(const struct simba_client_options *given,
 }
 
 static int open_engine(const struct simba_client_options *options, simba_url *url,
-                       const char *url_text, struct sb_engine **ret_engine,
-                       struct simba_error *error)
+                       const char *url_text, struct sb_events *events,
+                       struct sb_engine **ret_engine, struct simba_error *error)
 {
     char folder[PATH_MAX];
     struct sb_engine_config config = {
@@ -251,6 +254,8 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
 
     if (options->executor != NULL)
         config.executor = *options->executor;
+    if (events != NULL)
+        config.pull = sb_events_pull(events);
     if (code == SIMBA_OK)
         code = find_backend(options, url, &config.ops, error);
     if (code == SIMBA_OK)
@@ -280,8 +285,12 @@ static int open_client(const struct simba_client_options *options, simba_url *ur
     client = sb_alloc_zero(sizeof *client);
     if (client == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    code = open_engine(options, url, url_text, &client->engine, error);
+    if (options->pull_events)
+        code = sb_events_create(&client->events, error);
+    if (code == SIMBA_OK)
+        code = open_engine(options, url, url_text, client->events, &client->engine, error);
     if (code != SIMBA_OK) {
+        sb_events_free(client->events);
         sb_free(client);
         return code;
     }
@@ -353,6 +362,7 @@ int simba_client_close(simba_client *client, struct simba_error *error)
             error, SIMBA_EBUSY,
             "a callback of a closed object has not returned; close again when it has");
     sb_engine_destroy(client->engine);
+    sb_events_free(client->events);
     sb_free(client);
     return SIMBA_OK;
 }

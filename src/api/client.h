@@ -4,6 +4,7 @@
 #ifndef SB_API_CLIENT_H
 #define SB_API_CLIENT_H
 
+#include "api/events.h"
 #include "base/url_options.h"
 #include "runtime/service.h"
 
@@ -13,6 +14,7 @@
 
 struct simba_client {
     struct sb_engine *engine;
+    struct sb_events *events; /* NULL: it calls back */
     simba_id_generator *id_generator;
     void *id_user;
     _Atomic size_t objects; /* made from this client and not closed */

@@ -17,11 +17,13 @@ struct simba_contender {
     simba_client *client;
     struct sb_service *service;
     struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
+    struct sb_event_source source;
 };
 
 struct simba_observer {
     simba_client *client;
     struct sb_service *service;
+    struct sb_event_source source;
 };
 
 /* ---- Contender ------------------------------------------------------------------------------- */
@@ -43,6 +45,37 @@ static void on_step(void *object, struct sb_service *service, const struct sb_ev
 static void before_acquired(void *object)
 {
     sb_handover_watch_await(((simba_contender *)object)->watch);
+}
+
+static void on_stopped(void *object, int code)
+{
+    sb_event_on_stopped(&((simba_contender *)object)->source, code);
+}
+
+/* The callbacks become events. */
+static int pull_events(simba_contender *contender, const struct simba_contender_options *options,
+                       struct sb_service_calls *calls, struct simba_error *error)
+{
+    bool has_callbacks = options->on_acquired != NULL || options->on_released != NULL ||
+                         options->on_renewed != NULL || options->on_notify != NULL ||
+                         options->on_closed != NULL || options->on_handover != NULL;
+    struct sb_events *events = contender->client->events;
+    int code = sb_events_check(events, options->pull,
+                               SIMBA_PULL_NOTIFIED | SIMBA_PULL_RENEWED | SIMBA_PULL_HANDOVER,
+                               has_callbacks, error);
+
+    if (code != SIMBA_OK || events == NULL)
+        return code;
+    contender->source = (struct sb_event_source){events, &contender->service, options->user};
+    calls->on_acquired = sb_event_on_acquired;
+    calls->on_released = sb_event_on_released;
+    calls->on_renewed = options->pull & SIMBA_PULL_RENEWED ? sb_event_on_renewed : NULL;
+    calls->on_notify = options->pull & SIMBA_PULL_NOTIFIED ? sb_event_on_notify : NULL;
+    calls->on_closed = sb_event_on_closed;
+    calls->user = &contender->source;
+    calls->closed_user = &contender->source;
+    calls->stopped = on_stopped;
+    return SIMBA_OK;
 }
 
 static int check_priority(int priority, struct simba_error *error)
@@ -67,10 +100,14 @@ static int take_part(simba_contender *contender, const struct simba_contender_op
 
     if (code != SIMBA_OK)
         return code;
+    if (options->pull & SIMBA_PULL_HANDOVER) {
+        watch.on_handover = sb_event_on_handover;
+        watch.user = &contender->source;
+    }
     if (after_ms < PRIORITY_AFTER_MIN_MS)
         return sb_error_set(error, SIMBA_EINVAL, "priority_after_ms is %lld; it must be %d or more",
                             (long long)after_ms, PRIORITY_AFTER_MIN_MS);
-    if (options->on_handover == NULL && options->priority > 0)
+    if (watch.on_handover == NULL && options->priority > 0)
         return sb_error_set(error, SIMBA_EINVAL, "a contender with a priority needs on_handover");
     code = sb_handover_watch_create(&watch, &contender->watch, error);
     if (contender->watch != NULL) {
@@ -114,7 +151,9 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     config.calls.closed_user = options.user;
     config.calls.gone = on_gone;
     config.calls.object = contender;
-    code = take_part(contender, &options, &config, error);
+    code = pull_events(contender, &options, &config.calls, error);
+    if (code == SIMBA_OK)
+        code = take_part(contender, &options, &config, error);
     if (code == SIMBA_OK)
         code = sb_client_contender(client, &config, &contender->service, error);
     if (code != SIMBA_OK) {
@@ -137,6 +176,13 @@ int simba_contender_stop(simba_contender *contender, struct simba_error *error)
     if (contender == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_stop needs a contender");
     return sb_service_stop(contender->service, error);
+}
+
+int simba_contender_begin_stop(simba_contender *contender, struct simba_error *error)
+{
+    if (contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_begin_stop needs a contender");
+    return sb_service_begin_stop(contender->service, error);
 }
 
 void simba_contender_close(simba_contender *contender)
@@ -253,6 +299,25 @@ static int read_observer_options(const struct simba_observer_options *given,
     return simba_mutex_validate(ret_options->mutex, error);
 }
 
+/* The callbacks become events. */
+static int pull_observer_events(simba_observer *observer,
+                                const struct simba_observer_options *options,
+                                struct sb_service_calls *calls, struct simba_error *error)
+{
+    bool has_callbacks = options->on_notify != NULL || options->on_closed != NULL;
+    struct sb_events *events = observer->client->events;
+    int code = sb_events_check(events, 0, 0, has_callbacks, error);
+
+    if (code != SIMBA_OK || events == NULL)
+        return code;
+    observer->source = (struct sb_event_source){events, &observer->service, options->user};
+    calls->on_notify = sb_event_on_notify;
+    calls->on_closed = sb_event_on_closed;
+    calls->user = &observer->source;
+    calls->closed_user = &observer->source;
+    return SIMBA_OK;
+}
+
 int simba_observer_create(simba_client *client, const struct simba_observer_options *given,
                           simba_observer **ret_observer, struct simba_error *error)
 {
@@ -278,13 +343,15 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
     config.calls.closed_user = options.user;
     config.calls.gone = sb_free;
     config.calls.object = observer;
-    code = sb_service_create(client->engine, &config, &observer->service, error);
+    observer->client = client;
+    code = pull_observer_events(observer, &options, &config.calls, error);
+    if (code == SIMBA_OK)
+        code = sb_service_create(client->engine, &config, &observer->service, error);
     if (code != SIMBA_OK) {
         sb_free(observer);
         return code;
     }
     sb_client_add_object(client);
-    observer->client = client;
     *ret_observer = observer;
     return SIMBA_OK;
 }

@@ -41,6 +41,7 @@ struct group_locker {
     simba_locker base; /* first */
     simba_client *client;
     struct simba_locker_options options; /* without names */
+    struct sb_locker_source *source;     /* NULL: the client calls back */
     char *name;               /* of the semaphore; of the set: its names, with blanks between */
     int slots;                /* as the application says */
     bool agreed;              /* the store has said the same; from then on it decides */
@@ -147,7 +148,7 @@ static void on_closed(void *user)
 {
     struct group_locker *group = user;
 
-    if (atomic_fetch_sub(&group->open, 1) == 1)
+    if (atomic_fetch_sub(&group->open, 1) == 1 && group->options.on_closed != NULL)
         group->options.on_closed(group->options.user);
 }
 
@@ -704,14 +705,29 @@ static int read_options(simba_client *client, const struct simba_locker_options 
 /* The strings are the caller's: the parts have copies. */
 static int finish(struct group_locker *group, int code, simba_locker **ret_locker)
 {
+    struct sb_locker_source *source = group->source;
+
     group->options.id = NULL;
     group->options.mutex = NULL;
     if (code == SIMBA_OK) {
+        sb_events_set_locker(group->source, &group->base);
         *ret_locker = &group->base;
         return code;
     }
     group->options.on_closed = NULL; /* there has been no object */
     close_group(&group->base);
+    sb_free(source);
+    return code;
+}
+
+/* After it the group has the options, and its source is freed with it. */
+static int set_options(struct group_locker *group, struct simba_locker_options *options,
+                       struct simba_error *error)
+{
+    int code = sb_events_take_locker(group->client->events, group->name, options, &group->source,
+                                     error);
+
+    group->options = *options;
     return code;
 }
 
@@ -730,14 +746,15 @@ int simba_semaphore_create(simba_client *client, int slots,
     group = allocate(client, 1 + SIMBA_SLOTS_MAX, options.mutex);
     if (group == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    group->options = options;
+    code = set_options(group, &options, error);
     group->slots = slots;
     group->plan.kind = SB_GROUP_SEMAPHORE;
     group->plan.guess = (size_t)slots;
     group->slots_known_ms = SIMBA_UNSET;
     group->plan.first =
         (size_t)sb_random_between(sb_random_next(&group->plan.dice), 0, (int64_t)slots);
-    code = add_part(group, group->name, error);
+    if (code == SIMBA_OK)
+        code = add_part(group, group->name, error);
     if (code == SIMBA_OK)
         code = add_slots(group, (size_t)slots, error);
     return finish(group, code, ret_locker);
@@ -792,7 +809,7 @@ int simba_locker_create_set(simba_client *client, const char *const *mutexes, si
     group = allocate(client, count, all);
     if (group == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    group->options = options;
+    code = set_options(group, &options, error);
     group->plan.kind = SB_GROUP_SET;
     group->plan.no_hold = options.no_hold;
     for (size_t i = 0; i < count && code == SIMBA_OK; i++)

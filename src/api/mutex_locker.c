@@ -670,6 +670,7 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
                                                 offsetof(struct simba_locker_options, id),
                                                 sizeof(struct simba_locker_options)};
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    struct sb_locker_source *source = NULL;
     struct sb_mutex_locker *locker;
     int code;
 
@@ -682,8 +683,16 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
                             "on this store a session is the lease, and it ends with its client: a "
                             "mutex cannot be held without a process");
     if (code == SIMBA_OK)
-        code = sb_mutex_locker_create(client, &options, NULL, &locker, error);
+        code = simba_mutex_validate(options.mutex, error);
     if (code == SIMBA_OK)
-        *ret_locker = &locker->base;
-    return code;
+        code = sb_events_take_locker(client->events, options.mutex, &options, &source, error);
+    if (code == SIMBA_OK)
+        code = sb_mutex_locker_create(client, &options, NULL, &locker, error);
+    if (code != SIMBA_OK) {
+        sb_free(source);
+        return code;
+    }
+    sb_events_set_locker(source, &locker->base);
+    *ret_locker = &locker->base;
+    return SIMBA_OK;
 }

@@ -404,6 +404,9 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     if (client == NULL || ret_scheduler == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_scheduler_create needs a client and ret_scheduler");
+    if (client->events != NULL)
+        return sb_error_set(error, SIMBA_EUNSUPPORTED,
+                            "a scheduler calls its work: a client with pull_events has none");
     code = read_options(given, &options, error);
     if (code != SIMBA_OK)
         return code;

@@ -3,8 +3,9 @@
  *
  * One lock for all strands: callbacks are rare beside what they do. A strand is in a queue, or on a
  * thread, or idle; never in two places, which is what keeps its calls in order. With an executor
- * the shared queue holds the strands that the executor has and has not begun. A thread of one
- * strand has a queue of its own, for that strand.
+ * the shared queue holds the strands that the executor has and has not begun; where calls are
+ * pulled, those that nobody has pulled yet. A thread of one strand has a queue of its own, for that
+ * strand.
  */
 #include "runtime/dispatcher.h"
 
@@ -45,6 +46,7 @@ struct sb_dispatcher {
     struct queue shared;
     struct sb_worker *workers;
     struct simba_executor executor;
+    struct sb_pull pull;
     int most;                 /* threads of the shared queue that may run at once */
     int running;              /* threads of the shared queue */
     int waiting;              /* of those, the ones whose callback waits for others */
@@ -84,6 +86,11 @@ bool sb_dispatcher_is_on_any(void)
 static bool has_executor(const struct sb_dispatcher *d)
 {
     return d->executor.execute != NULL;
+}
+
+static bool is_pulled(const struct sb_dispatcher *d)
+{
+    return d->pull.wake != NULL;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -151,7 +158,15 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
     return more;
 }
 
-/* ---- An executor ----------------------------------------------------------------------------- */
+/* ---- An executor, or calls that are pulled --------------------------------------------------- */
+
+/* With the lock held. */
+static void offer(struct sb_dispatcher *d, struct sb_strand *strand)
+{
+    SB_CHECK(is_pulled(d), "a strand is offered where calls are pulled");
+    enqueue(&d->shared, strand);
+    d->pull.wake(d->pull.user);
+}
 
 /* Counted, because the strand may run, and all that it belongs to may go, before the executor has
  * returned. */
@@ -166,11 +181,17 @@ static void hand_over(struct sb_dispatcher *d, struct sb_strand *strand)
     atomic_fetch_sub(&d->handing, 1);
 }
 
-static void run_handed_over(struct sb_dispatcher *d, struct sb_strand *strand)
+static void run_elsewhere(struct sb_dispatcher *d, struct sb_strand *strand)
 {
-    SB_CHECK(has_executor(d), "a strand is handed over where there is an executor");
-    if (run_one(d, strand, false))
+    if (!run_one(d, strand, false))
+        return;
+    if (has_executor(d)) {
         hand_over(d, strand);
+        return;
+    }
+    sb_lock_take(&d->lock);
+    offer(d, strand);
+    sb_lock_release(&d->lock);
 }
 
 static void run_on_executor(struct sb_strand *strand)
@@ -181,12 +202,12 @@ static void run_on_executor(struct sb_strand *strand)
     sb_lock_take(&d->lock);
     dequeue(&d->shared, strand);
     sb_lock_release(&d->lock);
-    run_handed_over(d, strand);
+    run_elsewhere(d, strand);
 }
 
-bool sb_dispatcher_is_on_executor(const struct sb_dispatcher *d)
+bool sb_dispatcher_may_help(const struct sb_dispatcher *d)
 {
-    return has_executor(d) && sb_executor_has_run_here(&d->executor);
+    return is_pulled(d) || (has_executor(d) && sb_executor_has_run_here(&d->executor));
 }
 
 bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *d)
@@ -196,7 +217,7 @@ bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *d)
 
 static bool may_help(const struct sb_strand *strand, const struct sb_help *help)
 {
-    return sb_ticket_is_queued(strand->ticket) &&
+    return (strand->ticket == NULL || sb_ticket_is_queued(strand->ticket)) &&
            (help->matches == NULL || help->matches(strand, help->argument));
 }
 
@@ -227,13 +248,13 @@ bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
 
     sb_lock_take(&d->lock);
     strand = find_match(d->shared.first, help);
-    while (strand != NULL && !sb_ticket_take_back(strand->ticket))
+    while (strand != NULL && strand->ticket != NULL && !sb_ticket_take_back(strand->ticket))
         strand = find_match(strand->next, help);
     if (strand != NULL)
         dequeue(&d->shared, strand);
     sb_lock_release(&d->lock);
     if (strand != NULL)
-        run_handed_over(d, strand);
+        run_elsewhere(d, strand);
     return strand != NULL;
 }
 
@@ -248,7 +269,7 @@ static struct sb_worker *add_worker(struct sb_dispatcher *d, const char *name)
     struct sb_worker *w = sb_alloc_zero(sizeof *w);
 
     SB_CHECK(sb_lock_is_mine(&d->lock), "a thread is added with the lock held");
-    SB_CHECK(!has_executor(d), "an executor has the threads");
+    SB_CHECK(!has_executor(d) && !is_pulled(d), "the application has the threads");
     if (w == NULL)
         return NULL;
     w->dispatcher = d;
@@ -296,6 +317,10 @@ static void place(struct sb_dispatcher *d, struct sb_strand *strand, bool here)
 
     SB_CHECK(sb_lock_is_mine(&d->lock), "strands are queued with the lock held");
     SB_CHECK(!has_executor(d), "an executor is handed its strands");
+    if (is_pulled(d)) {
+        offer(d, strand);
+        return;
+    }
     if (w != NULL) {
         SB_CHECK(!w->own.ending, "a strand goes to a thread that stays");
         enqueue(&w->own, strand);
@@ -435,7 +460,7 @@ bool sb_strand_begin_thread(struct sb_strand *strand, const char *name)
     struct sb_dispatcher *d = strand->dispatcher;
     bool has_one;
 
-    if (has_executor(d))
+    if (has_executor(d) || is_pulled(d))
         return true;
     sb_lock_take(&d->lock);
     if (strand->worker == NULL)
@@ -485,7 +510,8 @@ bool sb_dispatcher_is_busy(struct sb_dispatcher *d)
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
-                         struct sb_dispatcher **ret_dispatcher, struct simba_error *error)
+                         const struct sb_pull *pull, struct sb_dispatcher **ret_dispatcher,
+                         struct simba_error *error)
 {
     struct sb_dispatcher *d = sb_alloc_zero(sizeof *d);
     bool has_thread;
@@ -496,8 +522,10 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
     pthread_cond_init(&d->shared.ready, NULL);
     d->most = threads;
     d->executor = *executor;
+    d->pull = *pull;
+    SB_CHECK(!has_executor(d) || !is_pulled(d), "calls are pulled, or an executor has them");
     sb_lock_take(&d->lock);
-    has_thread = has_executor(d) || add_worker(d, NULL) != NULL;
+    has_thread = has_executor(d) || is_pulled(d) || add_worker(d, NULL) != NULL;
     sb_lock_release(&d->lock);
     if (!has_thread) {
         sb_dispatcher_destroy(d);

@@ -3,7 +3,7 @@
  *
  * Calls of one strand run one at a time, in order; strands run in parallel, on a few threads of the
  * dispatcher or on the application's executor. A strand whose calls may take long has a thread of
- * its own.
+ * its own. Or the application pulls the calls: they wait until one of its threads asks for them.
  */
 #ifndef SB_RUNTIME_DISPATCHER_H
 #define SB_RUNTIME_DISPATCHER_H
@@ -38,9 +38,17 @@ struct sb_help {
     const void *argument;
 };
 
-/* `executor` without a function: threads of its own, at most `threads` of them. */
+/* Tells the application that there is something to pull. On any thread; it must not block. */
+struct sb_pull {
+    void (*wake)(void *user); /* NULL: nothing is pulled */
+    void *user;
+};
+
+/* `executor` without a function: threads of its own, at most `threads` of them. With `pull` there
+ * is neither: the calls run in sb_dispatcher_help. */
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
-                         struct sb_dispatcher **ret_dispatcher, struct simba_error *error);
+                         const struct sb_pull *pull, struct sb_dispatcher **ret_dispatcher,
+                         struct simba_error *error);
 
 /* Ends the threads. No strand has calls any more. NULL is allowed. */
 void sb_dispatcher_destroy(struct sb_dispatcher *dispatcher);
@@ -77,13 +85,14 @@ bool sb_dispatcher_is_on_any(void);
 struct sb_dispatcher *sb_dispatcher_wait_begin(void);
 void sb_dispatcher_wait_end(struct sb_dispatcher *dispatcher);
 
-/* Whether callbacks run on an executor, and the calling thread is one of its threads; and whether
- * they do, and no thread has shown itself as one of its threads yet. */
-bool sb_dispatcher_is_on_executor(const struct sb_dispatcher *dispatcher);
+/* Whether the calling thread may run callbacks itself while it waits: one of the executor's
+ * threads, or any thread where they are pulled. And whether there is an executor, and no thread has
+ * shown itself as one of its threads yet. */
+bool sb_dispatcher_may_help(const struct sb_dispatcher *dispatcher);
 bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *dispatcher);
 
-/* Whether the executor has not begun a strand that matches; and runs the first call of such a
- * strand, on this thread. False: there is none. */
+/* Whether there is a strand that matches and that nobody has begun; and runs the first call of such
+ * a strand, on this thread. False: there is none. */
 bool sb_dispatcher_can_help(struct sb_dispatcher *dispatcher, const struct sb_help *help);
 bool sb_dispatcher_help(struct sb_dispatcher *dispatcher, const struct sb_help *help);
 

@@ -24,6 +24,7 @@ struct sb_engine_config {
     struct sb_log log;
     int dispatcher_threads;
     struct simba_executor executor;
+    struct sb_pull pull;
 };
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
@@ -53,6 +54,9 @@ bool sb_engine_wait_locked(struct sb_engine *engine, bool (*done)(void *argument
                            int64_t until_ms, const struct sb_help *help);
 bool sb_engine_wait_progress(struct sb_engine *engine, bool (*done)(void *argument), void *argument,
                              int64_t until_ms, const struct sb_help *help);
+
+/* Runs the first callback that waits to be pulled, on this thread. False: there is none. */
+bool sb_engine_pull(struct sb_engine *engine);
 
 /* Has all threads that wait ask again, and the thread that runs the loop. From any thread. */
 void sb_engine_tell_progress(struct sb_engine *engine);

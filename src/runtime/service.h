@@ -28,6 +28,9 @@ struct sb_service_calls {
                  const struct sb_step *step);
     /* The same: called before on_acquired, on its thread. It may wait. NULL: none. */
     void (*before_acquired)(void *object);
+    /* The same: called when a stop has ended, with its code, after the status has become INITIAL.
+     * Loop thread; it must not block. NULL: none. */
+    void (*stopped)(void *object, int code);
     /* Frees the library's own object that the service belongs to, on any thread: nothing uses
      * either any more. */
     void (*gone)(void *object);
@@ -51,6 +54,9 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
 int sb_service_start(struct sb_service *service, struct simba_error *error);
 int sb_service_stop(struct sb_service *service, struct simba_error *error);
 void sb_service_close(struct sb_service *service);
+
+/* The same without waiting for it. */
+int sb_service_begin_stop(struct sb_service *service, struct simba_error *error);
 
 /* A stop that leaves the term of a contender on the store, where it runs out. */
 int sb_service_leave(struct sb_service *service, struct simba_error *error);

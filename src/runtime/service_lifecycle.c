@@ -130,6 +130,18 @@ void sb_service_stop_soon(struct sb_service *s)
         sb_loop_wake_for_tasks(s->engine->loop);
 }
 
+int sb_service_begin_stop(struct sb_service *s, struct simba_error *error)
+{
+    unsigned stops;
+    int code = sb_engine_check_process(s->engine, error);
+
+    if (code == SIMBA_OK)
+        code = begin_stop(s, false, &stops, error);
+    if (code == SIMBA_OK)
+        sb_loop_wake_for_tasks(s->engine->loop);
+    return code;
+}
+
 static int explain_stop(const struct sb_service *s, int code, struct simba_error *error)
 {
     if (code == SIMBA_ETIMEDOUT)

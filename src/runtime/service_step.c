@@ -230,6 +230,8 @@ static void on_stopped(struct sb_service *s, int code)
     atomic_store_explicit(&s->status, SIMBA_INITIAL, memory_order_release);
     pthread_cond_broadcast(&engine->progress);
     sb_lock_release(&engine->lock);
+    if (s->calls.stopped != NULL)
+        s->calls.stopped(s->calls.object, code);
 }
 
 /* Steps the machine. Returns how many changes get no callback of their own, as

@@ -223,7 +223,7 @@ bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
     struct sb_dispatcher *left = sb_dispatcher_wait_begin();
     bool done;
 
-    if (help != NULL && sb_dispatcher_is_on_executor(engine->dispatcher))
+    if (help != NULL && sb_dispatcher_may_help(engine->dispatcher))
         done = wait_and_help(engine, wait, help);
     else if (help != NULL && sb_dispatcher_is_executor_unseen(engine->dispatcher))
         done = wait_as_unseen(engine, wait, help);
@@ -231,6 +231,13 @@ bool sb_engine_wait(struct sb_engine *engine, const struct sb_wait *wait,
         done = sb_wait(engine->loop, wait);
     sb_dispatcher_wait_end(left);
     return done;
+}
+
+bool sb_engine_pull(struct sb_engine *engine)
+{
+    const struct sb_help any = {NULL, NULL};
+
+    return sb_dispatcher_help(engine->dispatcher, &any);
 }
 
 void sb_engine_lock(struct sb_engine *engine)
