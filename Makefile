@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants \
-    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install deb try-debian13 clean help
+    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install wheel deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -145,6 +145,11 @@ install: ## install a release build to PREFIX (below DESTDIR)
 	$(MESON) compile -C build-release
 	DESTDIR=$(DESTDIR) $(MESON) install -C build-release --no-rebuild
 
+# With the library and its stores inside, for machines that have neither. Needs python3-pip, python3-venv and a network.
+wheel: ## build a Python wheel that carries the library, into build-wheel
+	@scripts/deps wheel
+	@scripts/make-wheel
+
 deb: deps ## build the Debian packages into build-deb
 	@scripts/make-deb
 
@@ -153,7 +158,7 @@ try-debian13: ## install, build and test on Debian 13, in a chroot in build-debi
 	@scripts/try-debian13
 
 clean: ## remove all build folders
-	rm -rf $(BUILD) build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13 build-prove
+	rm -rf $(BUILD) build-wheel build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13 build-prove
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 20

@@ -495,8 +495,8 @@ SIMBA_API int simba_contender_start(simba_contender *contender, struct simba_err
  *                    while this one still worked; on_released has run once all the same */
 SIMBA_API int simba_contender_stop(simba_contender *contender, struct simba_error *error);
 
-/* Begins the same and does not wait. A client with pull_events tells its end by SIMBA_EVENT_STOPPED;
- * otherwise ask simba_contender_status. */
+/* Begins the same and does not wait. A client with pull_events tells its end by
+ * SIMBA_EVENT_STOPPED; otherwise ask simba_contender_status. */
 SIMBA_API int simba_contender_begin_stop(simba_contender *contender, struct simba_error *error);
 
 /* Destroys a contender; stops it first if needed. In its own callbacks close returns at once, no
@@ -909,11 +909,7 @@ enum simba_event_type {
 
 /* What an object tells only if its options ask for it, by `pull`. NOTIFIED of a contender costs the
  * store requests, as on_notify does. HANDOVER makes it take part in hand-overs. */
-enum simba_pull {
-    SIMBA_PULL_NOTIFIED = 1,
-    SIMBA_PULL_RENEWED = 2,
-    SIMBA_PULL_HANDOVER = 4
-};
+enum simba_pull { SIMBA_PULL_NOTIFIED = 1, SIMBA_PULL_RENEWED = 2, SIMBA_PULL_HANDOVER = 4 };
 
 struct simba_event {
     size_t size;
@@ -934,8 +930,8 @@ struct simba_event {
             SIMBA_HANDOVER_NONE                                                                    \
     }
 
-/* A descriptor that is readable while there may be an event. Poll it; do not read or close it. It is
- * valid until the client is closed. -1: the client calls back. */
+/* A descriptor that is readable while there may be an event. Poll it; do not read or close it. It
+ * is valid until the client is closed. -1: the client calls back. */
 SIMBA_API int simba_client_event_fd(const simba_client *client);
 
 /* Takes the next event, without waiting for one: the type is SIMBA_EVENT_NONE when there is none.

@@ -31,8 +31,8 @@ struct sb_event_source {
 struct sb_locker_source;
 
 /* Puts a source in the place of the callbacks and of `user` in a locker's options; `mutex` is what
- * the events name. *ret_source is NULL where the client calls back. Where the creation of the locker
- * fails the caller frees the source; otherwise the second tells it the locker. */
+ * the events name. *ret_source is NULL where the client calls back. Where the creation of the
+ * locker fails the caller frees the source; otherwise the second tells it the locker. */
 int sb_events_take_locker(struct sb_events *events, const char *mutex,
                           struct simba_locker_options *options,
                           struct sb_locker_source **ret_source, struct simba_error *error);

@@ -724,8 +724,8 @@ static int finish(struct group_locker *group, int code, simba_locker **ret_locke
 static int set_options(struct group_locker *group, struct simba_locker_options *options,
                        struct simba_error *error)
 {
-    int code = sb_events_take_locker(group->client->events, group->name, options, &group->source,
-                                     error);
+    int code =
+        sb_events_take_locker(group->client->events, group->name, options, &group->source, error);
 
     group->options = *options;
     return code;

@@ -123,7 +123,8 @@ static void a_release_waits_until_its_event_is_taken(void **state)
     probe_close(other);
 }
 
-/* A stop on a thread that has taken no event before runs what it waits for, and keeps the events. */
+/* A stop on a thread that has taken no event before runs what it waits for, and keeps the
+ * events. */
 static void a_stop_leaves_its_events(void **state)
 {
     simba_client *client = open_pulled("memory:events?" PROBE_LONG);

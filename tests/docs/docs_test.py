@@ -110,7 +110,7 @@ def check_names(text):
 
 
 def known_code():
-    for top in ("include", "src"):
+    for top in ("include", "src", "bindings"):
         for path, _, files in os.walk(os.path.join(ROOT, top)):
             for name in files:
                 yield read(os.path.join(path, name))
