@@ -361,22 +361,22 @@ static void a_password_that_cannot_be_had_is_refused_by_name(void **state)
         {"x://h?password-file=/no/such/file", "/no/such/file"},
         {"x://h?password-file=.", "."},
         {"x://h?password-env=URL_TEST_NOBODY", "URL_TEST_NOBODY"},
-        {"x://u:pw7@h?password-file=url_test.secret", "password-file"},
-        {"x://u:pw7@h?password=pw8", "password"},
-        {"x://u:pw7@h?user=x", "user"},
-        {"x://h?a-password=pw7&a-password-file=url_test.secret", "a-password-file"},
+        {"x://u:passphrase7@h?password-file=url_test.secret", "password-file"},
+        {"x://u:passphrase7@h?password=passphrase8", "password"},
+        {"x://u:passphrase7@h?user=x", "user"},
+        {"x://h?a-password=passphrase7&a-password-file=url_test.secret", "a-password-file"},
         {"x://h?password-env=URL_TEST_SECRET&password-file=url_test.secret", "password-file"},
     };
 
-    write_secret("pw9\n", 0600);
-    setenv("URL_TEST_SECRET", "pw9", 1);
+    write_secret("passphrase9\n", 0600);
+    setenv("URL_TEST_SECRET", "passphrase9", 1);
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         simba_url *url = parse(cases[i].url);
         struct simba_error error = {0, 0, ""};
 
         assert_int_equal(sb_url_resolve(url, &error), SIMBA_ECONFIG);
         assert_non_null(strstr(error.text, cases[i].part));
-        assert_null(strstr(error.text, "pw"));
+        assert_null(strstr(error.text, "passphrase"));
         sb_url_free(url);
     }
 }
