@@ -22,17 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For how long the number of slots is known that the store has told. */
-#define SLOTS_VALID_MS 1000
-
-/* How long the store gets to tell it, and the pause before it is asked again. */
-#define SLOTS_ASK_MS 1000
-#define SLOTS_RETRY_MS 100
+/* How long the store gets to tell the number of slots. */
+#define SLOTS_TIMEOUT_MS 1000
 
 enum phase {
     IDLE,
     ACQUIRING, /* a thread is inside acquire */
     TAKING,    /* it still is, and takes one part after the other */
+    GIVING_UP, /* it still is, and has not won */
     HELD,      /* acquired and not released, though perhaps lost */
     LEAVING    /* a thread is giving it back */
 };
@@ -43,8 +40,6 @@ struct group_locker {
     struct simba_locker_options options; /* without names */
     struct sb_locker_source *source;     /* NULL: the client calls back */
     char *name;               /* of the semaphore; of the set: its names, with blanks between */
-    int slots;                /* as the application says */
-    bool agreed;              /* the store has said the same; from then on it decides */
     size_t most;              /* parts that there can be */
     size_t part_count;        /* parts that there are, in `lockers` */
     atomic_size_t references; /* the handle, each part, each thread in a call that waits */
@@ -64,9 +59,7 @@ struct group_locker {
     /* The thread that acquires. */
     struct sb_group plan;
     struct sb_part *parts;
-    unsigned seen;          /* of `changes` */
-    int64_t slots_read_ms;  /* when the store was asked last; SIMBA_UNSET: not in this acquire */
-    int64_t slots_known_ms; /* when it was asked what it has told; SIMBA_UNSET: never */
+    unsigned seen;                     /* of `changes` */
     struct sb_mutex_locker *lockers[]; /* `most` of them */
 };
 
@@ -227,49 +220,32 @@ static bool is_fatal(int code)
            group == SIMBA_GROUP_MISUSE || group == SIMBA_GROUP_NOMEM;
 }
 
-static bool is_first_in_line(const struct group_locker *group)
-{
-    return group->parts[0].sight == SB_PART_HELD;
-}
-
-/* While an attempt is under way. The store is asked before the wait, too: a number that it refuses
- * is refused at once, and one that changes during the wait is not. */
+/* While an attempt is under way. The first number that the store tells has to be that of the
+ * application; from then on the store decides. */
 static int ask_slots(struct group_locker *group, int64_t until_ms, struct simba_error *error)
 {
+    struct sb_group *plan = &group->plan;
     int64_t now_ms = simba_now_ms();
-    int64_t timeout_ms = sb_earlier(sb_max(sb_time_left(until_ms, now_ms), 1), SLOTS_ASK_MS);
+    const char *writer = group->parts[0].sight == SB_PART_HELD ? id_of(group) : NULL;
     int slots = 0;
-    const char *writer = is_first_in_line(group) ? id_of(group) : NULL;
-    int code = sb_semaphore_agree(group->client, group->name, writer, group->slots, timeout_ms,
-                                  &slots, error);
+    int code =
+        sb_semaphore_agree(group->client, group->name, writer, (int)plan->slots,
+                           sb_earlier(until_ms, sb_later(now_ms, SLOTS_TIMEOUT_MS)), &slots, error);
 
-    group->slots_read_ms = now_ms;
+    plan->asked_ms = now_ms;
     if (code != SIMBA_OK || slots == 0)
         return is_fatal(code) ? code : SIMBA_OK;
-    if (!group->agreed && slots != group->slots)
+    if (plan->told_ms == SIMBA_UNSET && (size_t)slots != plan->slots)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "'%s' has %d slots, not %d; simba semaphore resize '%s' %d changes it",
-                            group->name, slots, group->slots, group->name, group->slots);
-    group->agreed = true;
-    group->slots = slots;
-    group->slots_known_ms = now_ms;
-    group->plan.guess = (size_t)slots;
-    return add_slots(group, (size_t)slots, error);
-}
-
-static int64_t known_until_ms(const struct group_locker *group)
-{
-    return group->slots_known_ms != SIMBA_UNSET ? group->slots_known_ms + SLOTS_VALID_MS : 0;
-}
-
-static int64_t ask_at_ms(const struct group_locker *group)
-{
-    bool asked = group->slots_read_ms != SIMBA_UNSET;
-
-    if (!is_semaphore(group) || (!is_first_in_line(group) && (group->agreed || asked)))
-        return SIMBA_INFINITE;
-    return asked ? sb_max(known_until_ms(group), group->slots_read_ms + SLOTS_RETRY_MS)
-                 : known_until_ms(group);
+                            "'%s' has %d slots, not %zu; simba semaphore resize '%s' %zu changes "
+                            "it",
+                            group->name, slots, plan->slots, group->name, plan->slots);
+    code = add_slots(group, (size_t)slots, error);
+    if (code == SIMBA_OK) {
+        plan->slots = (size_t)slots;
+        plan->told_ms = now_ms;
+    }
+    return code;
 }
 
 /* ---- Acquire --------------------------------------------------------------------------------- */
@@ -354,7 +330,7 @@ static void wait_for_change(struct group_locker *group, int64_t until_ms)
 {
     struct sb_help help = sb_service_help_mutex(service_of(group, 0));
 
-    until_ms = sb_earlier(until_ms, ask_at_ms(group));
+    until_ms = sb_earlier(until_ms, sb_group_ask_at_ms(&group->plan, group->parts));
     until_ms = sb_earlier(until_ms, group->plan.again_ms);
     sb_engine_wait_progress(group->client->engine, has_changed, group, until_ms, &help);
 }
@@ -370,7 +346,6 @@ static int try_plan(struct group_locker *group, int64_t until_ms, size_t *ret_fa
     code = look(group, ret_failed);
     if (code != SIMBA_OK)
         return code;
-    group->plan.slots = simba_now_ms() < known_until_ms(group) ? group->plan.guess : 0;
     verdict = sb_group_plan(&group->plan, group->parts, group->part_count, simba_now_ms());
     *ret_failed = sb_group_blocking(&group->plan, group->parts, group->part_count);
     atomic_store(&group->blocking, *ret_failed);
@@ -383,7 +358,7 @@ static int try_plan(struct group_locker *group, int64_t until_ms, size_t *ret_fa
     if (simba_now_ms() >= until_ms)
         return SIMBA_ETIMEDOUT;
     code = verdict == SB_GROUP_HELD ? SIMBA_OK : follow_plan(group, error);
-    if (code == SIMBA_OK && ask_at_ms(group) <= simba_now_ms())
+    if (code == SIMBA_OK && sb_group_ask_at_ms(&group->plan, group->parts) <= simba_now_ms())
         code = ask_slots(group, until_ms, error);
     else if (code == SIMBA_OK && verdict != SB_GROUP_HELD)
         wait_for_change(group, until_ms);
@@ -401,7 +376,7 @@ static int explain(struct group_locker *group, int code, size_t failed, int64_t 
     if (code == SIMBA_ECANCELED)
         return sb_error_set(error, code, "the acquire of '%s' was cancelled", group->name);
     if (is_semaphore(group) && waited && !store_fails && failed > 0)
-        return sb_error_set(error, code, "all %d slots of '%s' are in use", group->slots,
+        return sb_error_set(error, code, "all %zu slots of '%s' are in use", group->plan.slots,
                             group->name);
     if (is_semaphore(group) && waited && !store_fails &&
         group->parts[failed].sight == SB_PART_REFUSED)
@@ -423,8 +398,11 @@ static void give_up(struct group_locker *group)
 
 static int begin(struct group_locker *group, bool once, struct simba_error *error)
 {
-    static const char *const doing[] = {"", "another acquire is under way",
-                                        "another acquire is under way", "it is held",
+    static const char *const doing[] = {"",
+                                        "another acquire is under way",
+                                        "another acquire is under way",
+                                        "another acquire is under way",
+                                        "it is held",
                                         "a release is under way"};
     int code = SIMBA_OK;
 
@@ -439,7 +417,6 @@ static int begin(struct group_locker *group, bool once, struct simba_error *erro
     pthread_mutex_unlock(&group->lock);
     if (code == SIMBA_OK)
         sb_group_begin(&group->plan, once);
-    group->slots_read_ms = SIMBA_UNSET;
     return code;
 }
 
@@ -456,11 +433,13 @@ static int acquire(simba_locker *base, int64_t timeout_ms, bool once, struct sim
     do
         code = try_plan(group, until_ms, &failed, &why);
     while (code == SIMBA_EBUSY);
-    atomic_store(&group->cancelled, false);
     if (code == SIMBA_OK) {
+        atomic_store(&group->cancelled, false);
         keep(group);
         return SIMBA_OK;
     }
+    set_phase(group, GIVING_UP);
+    atomic_store(&group->cancelled, false);
     if (why.code == code)
         code = sb_error_set_backend(error, code, why.backend_code, "%s", why.text);
     else
@@ -475,7 +454,7 @@ static void cancel(simba_locker *base)
     struct group_locker *group = group_of(base);
 
     pthread_mutex_lock(&group->lock);
-    if (group->phase != HELD && group->phase != TAKING)
+    if (group->phase != HELD && group->phase != GIVING_UP)
         atomic_store(&group->cancelled, true);
     pthread_mutex_unlock(&group->lock);
     sb_engine_tell_progress(base->engine);
@@ -747,10 +726,9 @@ int simba_semaphore_create(simba_client *client, int slots,
     if (group == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     code = set_options(group, &options, error);
-    group->slots = slots;
     group->plan.kind = SB_GROUP_SEMAPHORE;
-    group->plan.guess = (size_t)slots;
-    group->slots_known_ms = SIMBA_UNSET;
+    group->plan.slots = (size_t)slots;
+    group->plan.told_ms = SIMBA_UNSET;
     group->plan.first =
         (size_t)sb_random_between(sb_random_next(&group->plan.dice), 0, (int64_t)slots);
     if (code == SIMBA_OK)

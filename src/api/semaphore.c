@@ -5,6 +5,7 @@
 #include "api/semaphore.h"
 
 #include "base/error.h"
+#include "base/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +34,14 @@ static int check_name(const char *name, struct simba_error *error)
 
 int sb_semaphore_check(const char *name, int slots, struct simba_error *error)
 {
+    char last[SIMBA_MUTEX_MAX + 1];
+    int code;
+
     if (slots < 1 || slots > SIMBA_SLOTS_MAX)
         return sb_error_set(error, SIMBA_EINVAL, "a semaphore has 1 to %d slots, not %d",
                             SIMBA_SLOTS_MAX, slots);
-    return check_name(name, error);
+    code = check_name(name, error);
+    return code == SIMBA_OK ? sb_semaphore_slot_name(name, (size_t)slots - 1, last, error) : code;
 }
 
 int sb_semaphore_slot_name(const char *name, size_t slot, char ret_name[SIMBA_MUTEX_MAX + 1],
@@ -86,14 +91,19 @@ static int write_slots(simba_client *client, const char *name, int slots, const 
     return simba_client_property_set(client, name, PROPERTY, value, owner_id, timeout_ms, error);
 }
 
+static int64_t timeout_of(int64_t until_ms)
+{
+    return sb_max(sb_time_left(until_ms, simba_now_ms()), 1);
+}
+
 int sb_semaphore_agree(simba_client *client, const char *name, const char *gate_id, int slots,
-                       int64_t timeout_ms, int *ret_slots, struct simba_error *error)
+                       int64_t until_ms, int *ret_slots, struct simba_error *error)
 {
     int known = 0;
-    int code = read_slots(client, name, timeout_ms, &known, error);
+    int code = read_slots(client, name, timeout_of(until_ms), &known, error);
 
     if (code == SIMBA_OK && known == 0 && gate_id != NULL) {
-        code = write_slots(client, name, slots, gate_id, timeout_ms, error);
+        code = write_slots(client, name, slots, gate_id, timeout_of(until_ms), error);
         known = code == SIMBA_OK ? slots : 0;
         if (code == SIMBA_ELOST)
             code = SIMBA_OK;

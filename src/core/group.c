@@ -14,7 +14,7 @@
 void sb_group_begin(struct sb_group *group, bool once)
 {
     group->once = once;
-    group->slots = 0;
+    group->asked_ms = SIMBA_UNSET;
     group->full = false;
     group->awaited = 0;
     group->withdrawals = 0;
@@ -34,6 +34,25 @@ static bool is_in_the_way(const struct sb_group *group, const struct sb_part *pa
 
 /* ---- A semaphore ----------------------------------------------------------------------------- */
 
+static int64_t known_until_ms(const struct sb_group *group)
+{
+    return group->told_ms != SIMBA_UNSET ? sb_later(group->told_ms, SB_GROUP_KNOWN_MS) : 0;
+}
+
+/* Before the wait, too: a number that the store refuses is refused at once. */
+int64_t sb_group_ask_at_ms(const struct sb_group *group, const struct sb_part *parts)
+{
+    bool asked = group->asked_ms != SIMBA_UNSET;
+    bool beside = is_in_the_way(group, &parts[0]) || group->told_ms == SIMBA_UNSET;
+
+    if (group->kind != SB_GROUP_SEMAPHORE)
+        return SIMBA_INFINITE;
+    if (parts[0].sight != SB_PART_HELD)
+        return beside && !asked ? known_until_ms(group) : SIMBA_INFINITE;
+    return asked ? sb_max(known_until_ms(group), sb_later(group->asked_ms, SB_GROUP_ASK_MS))
+                 : known_until_ms(group);
+}
+
 /* A slot beyond the number of slots may be held when that number has become smaller. */
 static size_t held_slot(const struct sb_part *parts, size_t slots)
 {
@@ -44,39 +63,44 @@ static size_t held_slot(const struct sb_part *parts, size_t slots)
     return slot;
 }
 
-/* One slot is tried first, which is enough while some are free: each further one costs requests. */
-static enum sb_group_verdict compete(struct sb_group *group, struct sb_part *parts, size_t slots)
+/* One slot is tried first, which is enough while some are free: each further one costs requests.
+ * Returns whether all are in use. */
+static bool compete(struct sb_group *group, struct sb_part *parts)
 {
     bool all_refused = true;
 
-    if (group->first >= slots)
+    if (group->first >= group->slots)
         group->first = 0;
     group->full |= parts[1 + group->first].sight == SB_PART_REFUSED;
-    for (size_t i = 0; i < slots; i++) {
+    for (size_t i = 0; i < group->slots; i++) {
         parts[1 + i].wanted = group->full || i == group->first;
         all_refused &= parts[1 + i].sight == SB_PART_REFUSED;
     }
-    return group->once && all_refused && group->slots != 0 ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
+    return all_refused;
 }
 
 static enum sb_group_verdict plan_semaphore(struct sb_group *group, struct sb_part *parts,
-                                            size_t count)
+                                            size_t count, int64_t now_ms)
 {
-    size_t slots = group->slots != 0 ? group->slots : group->guess;
+    bool known = now_ms < known_until_ms(group);
+    bool first_in_line = parts[0].sight == SB_PART_HELD;
     size_t held;
 
-    SB_CHECK(slots > 0 && slots < count, "each slot is a part, and the gate is one more");
+    SB_CHECK(group->slots > 0 && group->slots < count,
+             "each slot is a part, and the gate is one more");
     want_none(parts, count);
     parts[0].wanted = true;
-    if (parts[0].sight != SB_PART_HELD) {
+    if (!first_in_line && !is_in_the_way(group, &parts[0])) {
         group->full = false;
-        return is_in_the_way(group, &parts[0]) ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
+        return SB_GROUP_WAITS;
     }
-    held = held_slot(parts, slots);
-    if (held == slots)
-        return compete(group, parts, slots);
+    if (!first_in_line && !known)
+        return group->asked_ms != SIMBA_UNSET ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
+    held = held_slot(parts, group->slots);
+    if (held == group->slots)
+        return compete(group, parts) && group->once && known ? SB_GROUP_REFUSED : SB_GROUP_WAITS;
     parts[1 + held].wanted = true;
-    if (group->slots == 0)
+    if (!known)
         return SB_GROUP_WAITS;
     parts[0].wanted = false;
     group->slot = group->first = held;
@@ -148,7 +172,7 @@ enum sb_group_verdict sb_group_plan(struct sb_group *group, struct sb_part *part
                                     int64_t now_ms)
 {
     if (group->kind == SB_GROUP_SEMAPHORE)
-        return plan_semaphore(group, parts, count);
+        return plan_semaphore(group, parts, count, now_ms);
     if (group->no_hold && !group->once)
         return plan_without_holding(group, parts, count, now_ms);
     return plan_set(group, parts, count);
@@ -159,7 +183,7 @@ size_t sb_group_blocking(const struct sb_group *group, const struct sb_part *par
     size_t next = first_not_held(parts, count);
 
     if (group->kind == SB_GROUP_SEMAPHORE)
-        return parts[0].sight == SB_PART_HELD ? 1 + group->first : 0;
+        return parts[0].sight == SB_PART_HELD || group->full ? 1 + group->first : 0;
     if (group->no_hold && !group->once)
         return group->awaited;
     return next < count ? next : 0;

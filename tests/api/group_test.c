@@ -356,6 +356,74 @@ static void fewer_slots_are_left_to_their_holders(void **state)
     probe_close(client);
 }
 
+/* A number whose slots could have no names would stop all who use the semaphore. */
+static void it_grows_no_further_than_its_names(void **state)
+{
+    simba_client *client = probe_open("memory:names?" PROBE_LONG);
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    struct simba_error error = {0};
+    char name[SIMBA_MUTEX_MAX - 1]; /* with room for "#9" */
+    simba_locker *locker;
+
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    options.mutex = name;
+    assert_int_equal(simba_semaphore_create(client, 2, &options, &locker, NULL), SIMBA_OK);
+    acquire(locker);
+    release(locker);
+    expect(simba_semaphore_resize(client, name, 11, 1000, &error), SIMBA_EINVAL, &error);
+    probe_assert_names(error.text, "too long");
+    assert_int_equal(simba_semaphore_resize(client, name, 10, 1000, NULL), SIMBA_OK);
+    acquire(locker);
+    release(locker);
+    /* What another program has written fails each acquire, and breaks no rule of this one. */
+    assert_int_equal(simba_client_property_set(client, name, "slots", "11", NULL, 1000, NULL),
+                     SIMBA_OK);
+    test_pause_ms(1100); /* the number was known for a second */
+    for (int i = 0; i < 2; i++) {
+        expect(simba_locker_acquire(locker, &error), SIMBA_EINVAL, &error);
+        probe_wait_free(client, name);
+    }
+    simba_locker_close(locker);
+    probe_close(client);
+}
+
+/* Others pass the gate at the same time, and slots are free. */
+static void a_try_is_not_refused_for_a_gate_in_use(void **state)
+{
+    simba_client *client = probe_open("memory:beside?" PROBE_LONG);
+    struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *lockers[3];
+    simba_locker *gate;
+    struct simba_error error = {0};
+
+    for (int i = 0; i < 3; i++)
+        lockers[i] = make_slot(client, 2);
+    options.mutex = "s";
+    assert_int_equal(simba_locker_create(client, &options, &gate, NULL), SIMBA_OK);
+    acquire(gate);
+    expect(simba_locker_try_acquire(lockers[0], &error), SIMBA_ECONTENDED, &error);
+    probe_assert_names(error.text, "others wait"); /* the store knows no number yet */
+    release(gate);
+    acquire(lockers[0]);
+    release(lockers[0]);
+    acquire(gate);
+    for (int round = 0; round < 3; round++) {
+        expect(simba_locker_try_acquire(lockers[0], &error), SIMBA_OK, &error);
+        expect(simba_locker_try_acquire(lockers[1], &error), SIMBA_OK, &error);
+        assert_int_equal(simba_locker_slot(lockers[0]) + simba_locker_slot(lockers[1]), 1);
+        expect(simba_locker_try_acquire(lockers[2], &error), SIMBA_ECONTENDED, &error);
+        probe_assert_names(error.text, "all 2 slots");
+        release(lockers[0]);
+        release(lockers[1]);
+    }
+    release(gate);
+    for (int i = 0; i < 3; i++)
+        simba_locker_close(lockers[i]);
+    simba_locker_close(gate);
+    probe_close(client);
+}
+
 static void what_cannot_be_a_semaphore_is_refused(void **state)
 {
     static const struct {
@@ -725,6 +793,8 @@ int main(void)
         cmocka_unit_test(the_store_remembers_the_number_of_slots),
         cmocka_unit_test(more_slots_are_used_at_once),
         cmocka_unit_test(fewer_slots_are_left_to_their_holders),
+        cmocka_unit_test(it_grows_no_further_than_its_names),
+        cmocka_unit_test(a_try_is_not_refused_for_a_gate_in_use),
         cmocka_unit_test(what_cannot_be_a_semaphore_is_refused),
         cmocka_unit_test(a_set_is_held_as_a_whole),
         cmocka_unit_test(a_set_that_is_not_acquired_leaves_nothing),
