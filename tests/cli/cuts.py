@@ -11,7 +11,7 @@ import threading
 import time
 
 from program import LEASE, Blocked, now, true
-from stores import Mariadb, Postgres, Redis, Zookeeper, free_port
+from stores import Etcd, Mariadb, Postgres, Redis, Zookeeper, free_port
 
 
 class SqliteCut:
@@ -160,19 +160,17 @@ class Relay:
         self.listener.close()
 
 
-class ZookeeperCut(ServerCut):
-    """The server goes on, and ends the session when it has not heard of it for the timeout."""
-
-    make = Zookeeper
+class RelayCut(ServerCut):
+    """The server goes on, and ends what it has not heard of for the timeout."""
 
     def __init__(self):
         super().__init__()
         self.relay = Relay(self.server.port)
-        os.environ["SIMBA_URL"] = Zookeeper.url_at(self.relay.port)
+        os.environ["SIMBA_URL"] = self.server.url.replace(str(self.server.port), str(self.relay.port))
 
     def cut(self):
         self.relay.block(True)
-        return self.relay.heard + Zookeeper.SESSION
+        return self.relay.heard + self.make.SESSION
 
     def heal(self):
         self.relay.block(False)
@@ -182,5 +180,13 @@ class ZookeeperCut(ServerCut):
         super().stop()
 
 
+class ZookeeperCut(RelayCut):
+    make = Zookeeper
+
+
+class EtcdCut(RelayCut):
+    make = Etcd
+
+
 CUTS = {"sqlite": SqliteCut, "redis": RedisCut, "postgres": PostgresCut, "mariadb": MariadbCut,
-        "zookeeper": ZookeeperCut}
+        "zookeeper": ZookeeperCut, "etcd": EtcdCut}

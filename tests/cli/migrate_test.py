@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`simba migrate`: names move to another store, and at no time have two owners.
 
-    migrate_test.py FROM TO     each sqlite, redis, postgres, mariadb or zookeeper
+    migrate_test.py FROM TO     each sqlite, redis, postgres, mariadb, zookeeper or etcd
 """
 import json
 import os
@@ -15,7 +15,7 @@ import stores
 from program import Simba, case, contains, equal, lines, main, read, run, true, wait_until
 
 FROM_NAME, TO_NAME = sys.argv[1:3]
-FROM_LEASES = FROM_NAME != "zookeeper"  # which has sessions
+FROM_LEASES = FROM_NAME not in ("zookeeper", "etcd")  # which have sessions
 FROM = TO = None
 PREFIX = [0]
 

@@ -88,12 +88,8 @@ class Zookeeper(Store, servers.Zookeeper):
 
     def __init__(self):
         super().__init__()
-        self.url = self.url_at(self.port)
+        self.url = f"zookeeper://127.0.0.1:{self.port}?{LEASE_OPTIONS}"
         self.denied_url = f"zookeeper://nobody:wr0ng@127.0.0.1:{self.port}/private?acl=creator"
-
-    @staticmethod
-    def url_at(port):
-        return f"zookeeper://127.0.0.1:{port}?{LEASE_OPTIONS}"
 
     def owned_url(self):
         """Whose nodes are closed to all others. Digest accepts every password: rights are what refuses."""
@@ -101,7 +97,9 @@ class Zookeeper(Store, servers.Zookeeper):
 
 
 class Etcd(Store, servers.Etcd):
-    """It has a user, as the others have."""
+    """It has a user, as the others have. The server makes at least this of a lease."""
+
+    SESSION = 2.0
 
     def __init__(self):
         super().__init__()

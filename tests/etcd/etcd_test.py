@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The etcd store on real servers: beside etcdctl on the same names, and in failures of servers, leases and logins.
+"""The etcd store on real servers: the kit, and failures of servers, leases, watches and logins.
 
-    etcd_test.py kit | mixed | failures | cluster
+    etcd_test.py kit | failures | cluster
 """
 import json
 import os
@@ -9,62 +9,11 @@ import signal
 import subprocess
 import sys
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli"))
-import program  # which adds ../lib
+from stage import HOLD, LONG, Running, etcdctl, keys, kill, main, mode, url  # which adds the folders of the others
 import servers
 from clock import PATIENCE
 from cuts import Relay
-from program import PROGRAM, Simba, case, contains, equal, is_alive, lines, now, number, read, run, true, wait_until
-
-ROUNDS = 12  # of each of the contenders of a mixed fleet
-MEMBERS = 3
-LONG = ["--ttl", "10s", "--transition", "20s"]  # a lease that a busy machine cannot lose
-HOLD = ["sh", "-c", "echo $$ >pid.new; mv pid.new pid; exec sleep 100"]
-
-# Appends what it owns by, and fails where somebody else is inside.
-CRITICAL = 'mkdir inside || echo overlap >>log; echo "$1 ${ETCD_LOCK_REV:-$SIMBA_FENCE}" >>log; rmdir inside'
-
-
-class Running:
-    """The one server of all cases, or the first one of the cluster."""
-
-    server = None
-    members = []
-
-
-def url(more="", port=None, members=()):
-    hosts = ",".join(f"127.0.0.1:{one.port}" for one in members) or f"127.0.0.1:{port or Running.server.port}"
-    return f"etcd://{hosts}/tests{more}"
-
-
-def on_server(function):
-    def wrapped():
-        os.environ["SIMBA_URL"] = url(members=Running.members)
-        function()
-    wrapped.__name__ = function.__name__
-    return case(wrapped)
-
-
-def mode(*names):
-    return on_server if sys.argv[1] in names else lambda function: function
-
-
-def etcdctl(*arguments):
-    return subprocess.Popen(["etcdctl", f"--endpoints=http://127.0.0.1:{Running.server.port}", *arguments],
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-
-
-def kill(server):
-    server.process.kill()
-    server.process.wait()
-
-
-def keys():
-    return Running.server.ctl("get", "--prefix", "--keys-only", "tests/").split()
-
-
-def owner(mutex):
-    return json.loads(read(run("status", "--json", mutex).out))[0]["owner"]
+from program import PROGRAM, Simba, contains, equal, is_alive, now, number, read, run, true, wait_until
 
 
 # ---- The kit -------------------------------------------------------------------------------------
@@ -74,56 +23,6 @@ def owner(mutex):
 def the_kit_passes():
     processes = [] if Running.members else ["--processes", "3"]
     subprocess.run([PROGRAM, "tck", *processes], check=True, timeout=PATIENCE * 4)
-
-
-# ---- Beside etcdctl ------------------------------------------------------------------------------
-
-
-@mode("mixed")
-def hand_overs_between_etcdctl_and_simba_do_not_overlap_and_tokens_grow():
-    address = f"http://127.0.0.1:{Running.server.port}"
-    loops = {"ctl": f"etcdctl --endpoints={address} lock tests/m -- sh -c '{CRITICAL}' x ctl",
-             "simba": f"{PROGRAM} lock m -- sh -c '{CRITICAL}' x simba"}
-    workers = [subprocess.Popen(["bash", "-c", f"set -e; for i in $(seq {ROUNDS}); do {loops[name]}; done"],
-                                stdin=subprocess.DEVNULL) for name in ("ctl", "simba") * 3]
-    for worker in workers:
-        equal(worker.wait(PATIENCE * 4), 0)
-    said = [line.split() for line in lines("log")]
-    equal(len(said), len(workers) * ROUNDS)
-    tokens = [int(token) for _, token in said]
-    true(all(before < after for before, after in zip(tokens, tokens[1:])), f"{tokens}")
-    names = [name for name, _ in said]
-    turns = [(before, after) for before, after in zip(names, names[1:]) if before != after]
-    true(min(turns.count(("ctl", "simba")), turns.count(("simba", "ctl"))) >= 5, f"{names}")
-
-
-@mode("mixed")
-def an_election_of_etcdctl_is_waited_for_and_shown():
-    campaign = etcdctl("elect", "tests/m", "their-proposal")
-    wait_until(lambda: keys(), "it campaigns")
-    equal(owner("m"), "their-proposal")
-    equal(run("lock", "-n", "m", "--", "true").code, 75)
-    waiter = Simba(*LONG, "lock", "m", "--", *HOLD)
-    wait_until(lambda: len(keys()) == 2, "it waits")
-    campaign.send_signal(signal.SIGINT)
-    campaign.communicate()
-    number("pid")
-    second = etcdctl("elect", "tests/m", "again")
-    wait_until(lambda: len(keys()) == 2, "it waits for simba")
-    equal(waiter.end(), 128 + signal.SIGTERM)
-    contains(second.stdout.readline(), "tests/m/")
-    second.send_signal(signal.SIGINT)
-    second.communicate()
-
-
-@mode("mixed")
-def a_lock_of_etcdctl_can_be_taken_away():
-    holder = etcdctl("lock", "tests/m")
-    contains(holder.stdout.readline(), "tests/m/")
-    equal(run("release", "--force", "m").code, 0)
-    equal(run("lock", "-n", "m", "--", "true").code, 0)
-    holder.send_signal(signal.SIGINT)
-    holder.communicate()
 
 
 # ---- Leases --------------------------------------------------------------------------------------
@@ -308,31 +207,5 @@ def an_owner_survives_the_death_of_the_leader():
     equal(run("lock", "-w", "20s", "m", "--", "true").code, 0)
 
 
-def start():
-    if sys.argv[1] != "cluster":
-        Running.server = servers.Etcd()
-        Running.server.start()
-        return
-    members = [servers.Etcd() for _ in range(MEMBERS)]
-    for member in members:
-        member.cluster = members
-        member.launch()
-    for member in members:
-        member.await_service()
-    Running.server, Running.members = members[0], members
-
-
-def main():
-    if servers.Etcd.missing():
-        print("1..0 # SKIP " + servers.Etcd.missing())
-        return 77
-    start()
-    try:
-        return program.main()
-    finally:
-        for server in Running.members or [Running.server]:
-            server.stop()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1] == "cluster"))

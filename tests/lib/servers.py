@@ -96,10 +96,10 @@ class Server:
         with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
             file.write(text)
 
-    def prepare(self, *command):
-        """Runs a program that makes files or speaks to the server."""
-        return subprocess.run(command, cwd=self.folder, check=True, stdin=subprocess.DEVNULL, text=True,
-                              capture_output=True, timeout=PATIENCE, **as_user(self.user)).stdout
+    def prepare(self, *command, told=""):
+        """Runs a program that makes files or speaks to the server, with what it is told on its standard input."""
+        return subprocess.run(command, cwd=self.folder, check=True, input=told, text=True, capture_output=True,
+                              timeout=PATIENCE, **as_user(self.user)).stdout
 
     def launch(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
@@ -283,9 +283,10 @@ class Etcd(Server):
                 "--initial-advertise-peer-urls", peer, "--initial-cluster", members,
                 "--log-level", "error", *([] if self.durable else ["--unsafe-no-fsync"]), *self.more]
 
-    def ctl(self, *arguments):
+    def ctl(self, *arguments, told=""):
         """What etcdctl says."""
-        return self.prepare("etcdctl", f"--endpoints=http://127.0.0.1:{self.port}", "--command-timeout=20s", *arguments)
+        return self.prepare("etcdctl", f"--endpoints=http://127.0.0.1:{self.port}", "--command-timeout=20s", *arguments,
+                            told=told)
 
     def serves(self):
         """It listens before it has a leader."""
