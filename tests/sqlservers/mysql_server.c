@@ -87,6 +87,14 @@ const char *dialect_socket(const struct server *s)
     return "sock";
 }
 
+const char *const dialect_hold_late =
+    "CREATE TRIGGER hold_late AFTER INSERT ON simba_waiter FOR EACH ROW"
+    " SET @held = IF(NEW.id = 'late', GET_LOCK('late', 30) + RELEASE_LOCK('late'), 0);"
+    "SELECT GET_LOCK('late', 30)";
+const char *const dialect_let_late_go = "DROP TRIGGER hold_late";
+const char *const dialect_count_late =
+    "SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock'";
+
 const char *const dialect_count_sleepers =
     "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'";
 

@@ -75,8 +75,8 @@ static void single_rows_are_found_by_the_primary_key(void **state)
 
     (void)state;
     for (int statement = SB_SQL_SELECT; statement < SB_POSTGRES_LIMIT_WAIT; statement++) {
-        if (statement == SB_SQL_SELECT_ALL)
-            continue;
+        if (statement == SB_SQL_SELECT_ALL || statement == SB_POSTGRES_AWAIT)
+            continue; /* the second looks nothing up */
         for (size_t i = 0; i < TEST_COUNT(modes); i++) {
             const char *plan = explain(statement, modes[i]);
 

@@ -80,6 +80,17 @@ const char *dialect_socket(const struct server *s)
     return name;
 }
 
+const char *const dialect_hold_late =
+    "CREATE FUNCTION hold_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " WHILE NOT pg_try_advisory_xact_lock(1) LOOP PERFORM pg_sleep(0.01); END LOOP;"
+    " RETURN NULL; END $$;"
+    "CREATE TRIGGER hold_late AFTER INSERT ON simba_waiter FOR EACH ROW WHEN (NEW.id = 'late' AND"
+    " NEW.client <> '') EXECUTE FUNCTION hold_late();"
+    "SELECT pg_advisory_lock(1)";
+const char *const dialect_let_late_go = "DROP FUNCTION hold_late CASCADE";
+const char *const dialect_count_late =
+    "SELECT count(*) " CLIENTS " AND state = 'active' AND query LIKE 'INSERT INTO%simba_waiter%'";
+
 const char *const dialect_count_sleepers =
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
 

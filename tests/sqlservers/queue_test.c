@@ -152,6 +152,97 @@ static void a_place_that_could_not_be_left_goes_with_the_next_term(void **state)
     assert_int_equal(rows_of("stay"), 0);
 }
 
+/* A release that finds no term, and meets a lock on the row of the place, does not end the place:
+ * the client remembers it. */
+static void a_release_that_could_not_leave_forgets_no_place(void **state)
+{
+    struct session *session = session_open(&server);
+    struct call held = wins(&one, "gone", "a");
+
+    waits(&two, "gone", "b", "a");
+    session_sql(session, "BEGIN");
+    session_sql(session, "SELECT id FROM simba_waiter WHERE mutex = 'gone' FOR UPDATE");
+    assert_int_equal(host_do(&two, SIMBA_OP_RELEASE, "gone", "b", held.revision + 9).code,
+                     SIMBA_OK);
+    session_sql(session, "ROLLBACK");
+    session_close(session);
+    assert_int_equal(host_do(&two, SIMBA_OP_RELEASE, "gone", "b", 0).code, SIMBA_OK);
+    assert_int_equal(rows_of("gone"), 0);
+    gives_back(&one, &held);
+}
+
+/* What a contender asks for whose client has given up that it enters the queue, while the server is
+ * still at it. */
+struct later {
+    struct session *session;
+    struct call call;
+    int64_t until_ms;
+};
+
+/* What does not wait for the server is answered by then. */
+static bool has_waited(void *argument)
+{
+    struct later *later = argument;
+
+    return host_is_answered(&two, &later->call) || simba_now_ms() > later->until_ms;
+}
+
+static bool is_over(void *argument)
+{
+    (void)argument;
+    return server_number(&server, dialect_count_late) == 0;
+}
+
+static void gives_up_to_join(struct later *later, const char *mutex)
+{
+    struct call join = host_call(SIMBA_OP_ACQUIRE, mutex, "late", 0);
+
+    later->session = session_open(&server);
+    session_sql(later->session, "%s", dialect_hold_late);
+    join.request.timeout_ms = 300;
+    host_submit(&two, &join, 1);
+    assert_true(host_wait(&two, &join, 1));
+    assert_int_equal(join.code, SIMBA_EUNKNOWN);
+    assert_int_equal(server_number(&server, dialect_count_late), 1);
+}
+
+/* The server goes on with the old statement in the middle of the new one, or behind it. */
+static void asks_meanwhile(struct later *later)
+{
+    host_submit(&two, &later->call, 1);
+    later->until_ms = simba_now_ms() + 500;
+    assert_true(host_run_until(&two, has_waited, later));
+    session_close(later->session);
+    assert_true(host_wait(&two, &later->call, 1));
+    assert_int_equal(later->call.code, SIMBA_OK);
+    assert_true(test_wait(is_over, NULL));
+    server_sql(&server, "%s", dialect_let_late_go);
+}
+
+static void a_join_that_is_carried_out_late_leaves_no_place(void **state)
+{
+    struct call held = wins(&one, "late", "a");
+    struct later leave = {.call = host_call(SIMBA_OP_RELEASE, "late", "late", 0)};
+
+    gives_up_to_join(&leave, "late");
+    asks_meanwhile(&leave);
+    assert_int_equal(rows_of("late"), 0);
+    gives_back(&one, &held);
+}
+
+static void a_join_that_is_carried_out_behind_a_win_goes_with_the_term(void **state)
+{
+    struct call held = wins(&one, "behind", "a");
+    struct later win = {.call = host_call(SIMBA_OP_ACQUIRE, "behind", "late", 0)};
+
+    gives_up_to_join(&win, "behind");
+    gives_back(&one, &held);
+    asks_meanwhile(&win);
+    assert_string_equal(win.call.owner, "late");
+    gives_back(&two, &win.call);
+    assert_int_equal(rows_of("behind"), 0);
+}
+
 static void a_dead_client_is_passed_over_once(void **state)
 {
     struct call held = wins(&one, "dead", "a");
@@ -341,6 +432,9 @@ int main(void)
         ON_CLIENTS(a_waiter_that_hangs_costs_one_reservation_once),
         ON_CLIENTS(a_waiter_that_leaves_passes_it_on),
         ON_CLIENTS(a_place_that_could_not_be_left_goes_with_the_next_term),
+        ON_CLIENTS(a_release_that_could_not_leave_forgets_no_place),
+        ON_CLIENTS(a_join_that_is_carried_out_late_leaves_no_place),
+        ON_CLIENTS(a_join_that_is_carried_out_behind_a_win_goes_with_the_term),
         ON_CLIENTS(a_dead_client_is_passed_over_once),
         ON_CLIENTS(a_release_after_one_that_overtook_tells_a_waiter),
         ON_CLIENTS(statements_of_the_other_library_share_the_mutex),

@@ -146,6 +146,12 @@ extern const char *const dialect_show_isolation; /* the level of a new session *
 /* What behind the folder names the server's socket. */
 const char *dialect_socket(const struct server *s);
 
+/* Contenders named `late` cannot finish to enter a queue as long as this session lives; and how
+ * many are at it. */
+extern const char *const dialect_hold_late;
+extern const char *const dialect_let_late_go;
+extern const char *const dialect_count_late;
+
 extern const char *const dialect_count_sleepers; /* statements that are in the trigger now */
 
 #endif

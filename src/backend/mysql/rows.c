@@ -197,7 +197,8 @@ static int change_one(struct sb_mysql_connection *c, struct sb_sql_item *item,
                   ? sb_mysql_next_version(item->values.version, c->base.version_max)
                   : mysql_stmt_insert_id(statement);
     if (item->statement == SB_SQL_RELEASE && item->values.queued && c->base.has_queue)
-        sb_mysql_execute(c, SB_SQL_LEAVE, &item->values, &statement, &ignored);
+        item->left =
+            sb_mysql_execute(c, SB_SQL_LEAVE, &item->values, &statement, &ignored) == SIMBA_OK;
     if (version == 0)
         return select_one(c, item, failure) == SIMBA_OK ? SIMBA_OK : fail_behind(failure);
     sb_sql_item_set_record(item, version);

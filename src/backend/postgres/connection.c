@@ -114,6 +114,8 @@ static int list_steps(struct sb_postgres_connection *c, enum sb_sql_statement st
     } else if (c->base.has_queue && statement == SB_SQL_RELEASE) {
         count = list_release(c, values, steps);
     } else if (statement == SB_SQL_LEAVE) {
+        steps[0] = SB_POSTGRES_AWAIT;
+        steps[count++] = SB_SQL_LEAVE;
         if (values->reserve_ms > 0)
             steps[count++] = SB_POSTGRES_MARK;
         steps[count++] = SB_POSTGRES_HAND_ON;
@@ -231,6 +233,8 @@ static int take_item(void *user, size_t index, const PGresult *result)
         step->finds = PQgetvalue(result, 0, SB_POSTGRES_HAND_ON_HELD)[0] == 't';
     } else if (step->statement == SB_SQL_JOIN) {
         item->joined = count_of(result) > 0;
+    } else if (step->statement == SB_SQL_LEAVE) {
+        item->left = true;
     } else if (step->statement == SB_SQL_SELECT_PLACE && !item->hit) {
         item->read = PQntuples(result) > 0;
         if (item->read)

@@ -49,8 +49,8 @@ struct sb_postgres_shape {
 };
 
 /* Statements in an exchange: a batch or a look, or all that are prepared, and what comes before
- * them. An acquire is three of them at most, like a release; one in 64 releases has a fourth. */
-#define SB_POSTGRES_RESULTS_MAX 780
+ * them. None is more than four of them. */
+#define SB_POSTGRES_RESULTS_MAX 1040
 
 struct sb_postgres_exchange {
     struct sb_postgres_connection *connection;

@@ -145,6 +145,13 @@
 
 #define LEAVE "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID
 
+/* A client may have given up a JOIN that the server is about to commit. A DELETE does not see that
+ * row, but the primary key keeps this one from being added beside it until it is known what becomes
+ * of it. Comes before LEAVE, which deletes either. */
+#define AWAIT                                                                                      \
+    "INSERT INTO " WAITERS " (mutex, id, since, client, reserved_until, note)"                     \
+    " VALUES ($1, $2, 0, '', 1, '') ON CONFLICT DO NOTHING"
+
 #define FORGET                                                                                     \
     "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID " AND EXISTS (SELECT 1 FROM " TABLE  \
     " WHERE " IS_MUTEX " AND " IS_OWNER ")"
@@ -302,6 +309,7 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
                                          CLEAR_AND_MARK " WHERE " FREE_OF_LOCKS(MAY_RELEASE)},
     [SB_POSTGRES_LOOK] = {"simba_look", "SELECT 1 FROM " WAITERS " w WHERE " IN_LINE_OF " LIMIT 1"},
     [SB_POSTGRES_FORGET] = {"simba_forget", FORGET},
+    [SB_POSTGRES_AWAIT] = {"simba_await", AWAIT},
     [SB_POSTGRES_MARK] = {"simba_mark", MARK},
     [SB_POSTGRES_CLEAN] = {"simba_clean", CLEAN},
     [SB_POSTGRES_HAND_ON] = {"simba_hand_on", HAND_ON},
@@ -431,6 +439,7 @@ unsigned char sb_postgres_columns(int statement)
     case SB_POSTGRES_RELEASE_MARKED:
     case SB_POSTGRES_RELEASE_MARKED_FREE:
     case SB_POSTGRES_FORGET:
+    case SB_POSTGRES_AWAIT:
     case SB_POSTGRES_MARK:
     case SB_POSTGRES_CLEAN:
     case SB_POSTGRES_RESTORE:
@@ -506,6 +515,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_SQL_SELECT_PLACE:
     case SB_SQL_LEAVE:
     case SB_POSTGRES_FORGET:
+    case SB_POSTGRES_AWAIT:
     case SB_POSTGRES_RESTORE:
     case SB_POSTGRES_NEXT:
         bind_text(p, values->id);

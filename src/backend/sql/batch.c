@@ -88,6 +88,9 @@ void sb_sql_batch_refuse(struct sb_sql_batch *batch, struct sb_sql_job *job,
 
     reply.code = error->code;
     reply.error = error;
+    if (error->code == SIMBA_EUNKNOWN && job->request->op == SIMBA_OP_ACQUIRE &&
+        batch->places != NULL)
+        sb_sql_places_doubt(batch->places, job->request->mutex, job->request->id);
     sb_sql_batch_answer(batch, job, &reply);
 }
 
@@ -144,14 +147,19 @@ static void warn_of_version(const struct sb_sql_batch *batch, struct sb_sql_conn
                      (unsigned long long)connection->version_max, connection->widen_version);
 }
 
-/* A place is given up by an acquire that wins and by every release. */
+/* A place is given up by an acquire that wins, and by a release that has left. An acquire of the
+ * same batch may have entered the queue behind that. */
 static void note_line(struct sb_sql_places *places, const struct sb_sql_job *job)
 {
     const struct simba_request *request = job->request;
     bool acquires = request->op == SIMBA_OP_ACQUIRE;
     bool releases = request->op == SIMBA_OP_RELEASE;
 
-    if ((acquires && job->changed) || releases)
+    if (acquires && job->changed)
+        sb_sql_places_win(places, request->mutex, request->id);
+    else if (acquires)
+        sb_sql_places_enter(places, request->mutex, request->id);
+    else if (releases && job->left)
         sb_sql_places_leave(places, request->mutex, request->id);
     if ((acquires && !job->changed) || releases)
         sb_sql_places_set_crowded(places, request->mutex, acquires || job->item.crowded);

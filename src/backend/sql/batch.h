@@ -36,6 +36,7 @@ struct sb_sql_job {
     bool untried;            /* blocked only by the lock that another job has met before it */
     bool beaten;             /* an ACQUIRE that was found to be unable to win: item.record is set */
     int64_t locked_since_ms; /* such a one has met a lock; 0: it has not */
+    bool left;               /* RELEASE: the place that the contender may have had is given up */
     bool joined;             /* it has entered the queue in this run, and not tried again since */
     enum sb_sql_part part;
     struct sb_sql_item item;

@@ -161,6 +161,7 @@ struct sb_sql_item {
     bool hit;                    /* a row was found, added or changed; only where it is done */
     bool read;                   /* ACQUIRE that is queued or joins: not hit, but read */
     bool joined;                 /* ACQUIRE that joins: the id was not in the queue before */
+    bool left;                   /* RELEASE that is queued: the place is given up */
     bool crowded;                /* RELEASE, LEAVE: others wait */
     struct sb_sql_record record; /* where it was found or changed */
 

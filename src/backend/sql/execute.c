@@ -298,6 +298,7 @@ static int release(const struct sb_sql_batch *batch, struct sb_sql_repository *r
     struct sb_sql_waiter *next = job->item.next;
 
     next[0].id[0] = next[1].id[0] = '\0';
+    job->left = claim.queued || sb_sql_leaves(request);
     if (!sb_sql_leaves(request))
         return sb_sql_repository_hand_on(r, &claim, request->revision, ret_released,
                                          &job->item.record, next, failure);

@@ -20,6 +20,7 @@ struct place {
     struct sb_hash_node node; /* first */
     unsigned observers;
     int64_t watched_at_ms; /* 0: the store was not asked */
+    bool doubtful;
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
 };
@@ -126,6 +127,31 @@ void sb_sql_places_leave(struct sb_sql_places *places, const char *mutex, const 
     pthread_mutex_lock(&places->lock);
     place = find(places, mutex, id);
     if (place != NULL)
+        sb_hash_table_remove(&places->places, &place->node);
+    pthread_mutex_unlock(&places->lock);
+    sb_free(place);
+}
+
+void sb_sql_places_doubt(struct sb_sql_places *places, const char *mutex, const char *id)
+{
+    struct place *place;
+
+    pthread_mutex_lock(&places->lock);
+    place = find(places, mutex, id);
+    if (place != NULL)
+        place->doubtful = true;
+    pthread_mutex_unlock(&places->lock);
+}
+
+void sb_sql_places_win(struct sb_sql_places *places, const char *mutex, const char *id)
+{
+    struct place *place;
+
+    pthread_mutex_lock(&places->lock);
+    place = find(places, mutex, id);
+    if (place != NULL && place->doubtful)
+        place = NULL;
+    else if (place != NULL)
         sb_hash_table_remove(&places->places, &place->node);
     pthread_mutex_unlock(&places->lock);
     sb_free(place);

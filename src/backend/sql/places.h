@@ -23,6 +23,11 @@ bool sb_sql_places_enter(struct sb_sql_places *places, const char *mutex, const 
 void sb_sql_places_leave(struct sb_sql_places *places, const char *mutex, const char *id);
 bool sb_sql_places_has(struct sb_sql_places *places, const char *mutex, const char *id);
 
+/* It is not known what became of a statement that joins: it may be carried out later than a win,
+ * which then does not end the place. */
+void sb_sql_places_doubt(struct sb_sql_places *places, const char *mutex, const char *id);
+void sb_sql_places_win(struct sb_sql_places *places, const char *mutex, const char *id);
+
 /* Whether others wait for the mutex: a guess, which decides how many statements go together. */
 void sb_sql_places_set_crowded(struct sb_sql_places *places, const char *mutex, bool crowded);
 bool sb_sql_places_is_crowded(struct sb_sql_places *places, const char *mutex);

@@ -183,6 +183,7 @@ static void take_change(const struct run *run, struct sb_sql_job *job)
 {
     struct sb_sql_item *item = &job->item;
 
+    job->left = job->left || item->left || item->statement == SB_SQL_LEAVE;
     if (item->statement == SB_SQL_LEAVE) {
         job->found = false;
         job->changed = false;
