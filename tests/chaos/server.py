@@ -171,7 +171,8 @@ class Store:
         return []
 
     def waiters(self):
-        """The ids of all that wait in a queue, dead ones included; [] where the store forgets them by itself."""
+        """The ids of all that count as waiters in a queue, dead ones included; [] where the store forgets them by
+        itself."""
         return []
 
     def stop(self):

@@ -163,6 +163,10 @@ class Mariadb(Store):
     def left_behind(self):
         return [f"an owner of '{row}'" for row in self.servers[0].sql(OWNED).split()]
 
+    def waiters(self):
+        return self.servers[0].sql("SELECT id FROM simba_waiter WHERE reserved_until = 0 OR reserved_until >"
+                                   " 1000 * unix_timestamp(now(3))").split()
+
 
 class PostgresServer(SqlServer, servers.Postgres):
     patience = "SET lock_timeout = '2s'"
@@ -236,7 +240,8 @@ class Postgres(Store):
         return [f"an owner of '{row}'" for row in self.primary().sql(OWNED).split()]
 
     def waiters(self):
-        return self.primary().sql("SELECT id FROM simba_waiter WHERE reserved_until >= 0").split()
+        return self.primary().sql("SELECT id FROM simba_waiter WHERE reserved_until = 0 OR reserved_until >"
+                                  " extract(epoch FROM clock_timestamp()) * 1000").split()
 
 
 class StandbyServer(PostgresServer):

@@ -126,6 +126,14 @@ static void sample(void)
         member_sample(&members[i]);
 }
 
+static unsigned long long count_errors(simba_client *client)
+{
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
+
+    simba_client_metrics(client, &metrics);
+    return metrics.errors;
+}
+
 static void live(simba_client *client, const sigset_t *signals)
 {
     const struct timespec pause = {0, SAMPLE_MS * 1000000L};
@@ -135,8 +143,10 @@ static void live(simba_client *client, const sigset_t *signals)
 
         if (got == SIGUSR1)
             fork_now(client);
-        if (got == SIGTERM)
+        if (got == SIGTERM) {
+            journal_write("ending %llu", count_errors(client));
             atomic_store(&stopping, true);
+        }
         sample();
     }
 }
@@ -153,6 +163,7 @@ static void take_part(simba_client *client, char **argv, const sigset_t *signals
     live(client, signals);
     for (int i = 0; i < member_count; i++)
         member_join(&members[i]);
+    journal_write("ended %llu", count_errors(client));
     simba_client_metrics(client, &metrics);
     journal_write("metrics %llu %llu %llu %llu", (unsigned long long)metrics.acquisitions,
                   (unsigned long long)metrics.losses, (unsigned long long)metrics.releases,

@@ -54,6 +54,13 @@ class LibraryWorker:
         except FileNotFoundError:
             return False
 
+    def has_failed_to_leave(self):
+        """Whether a request has failed while it stopped."""
+        with open(os.path.join(self.world.folder, self.title + ".journal"), encoding="utf-8") as file:
+            words = [line.split() for line in file]
+        errors = {one[1]: one[2] for one in words if len(one) > 2 and one[1] in ("ending", "ended")}
+        return errors.get("ending") != errors.get("ended")
+
     def is_holder(self, who):
         return who is not None and who.split("/")[0] == self.title
 

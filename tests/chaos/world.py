@@ -3,8 +3,9 @@
     start ... first leaders ... faults ... all healed ... a leader again ... all stop ... nothing is left
 """
 import os
+import subprocess
 
-from clock import now, now_ns, wait_until
+from clock import PATIENCE, now, now_ns, wait_until
 from lease import LEASE_SECONDS, MUTEXES
 from nemesis import Nemesis
 from network import make_network
@@ -15,6 +16,8 @@ from workers import EqualWorker, LIBRARY_NAMES, LibraryWorker, PROGRAM_NAMES, Pr
 
 FRESH_SECONDS = LEASE_SECONDS  # a worker that wrote within this time is taken for the holder
 GONE_SECONDS = 10
+PASS_OVER_WAIT = "10s"
+HOLD_SECONDS = "0.5"
 
 
 class World:
@@ -147,11 +150,31 @@ class World:
             worker.begin_end()
         for worker in workers:
             worker.end()
-        pids = {worker.pid: worker.title for worker in workers if worker in self.library_workers}
-        for waiter in self.store.waiters():
-            for pid, title in pids.items():
-                if f":{pid}@" in waiter:
-                    self.note("remains", "the place of", title, waiter)
+        self._look_for_places([one for one in workers if one in self.library_workers])
+
+    def _look_for_places(self, workers):
+        """A place may be left where the store did not serve the worker that left it. Those that come later pass over
+        it."""
+        left = self._places_of(workers)
+        if any(worker.has_failed_to_leave() for worker, _ in left):
+            self._pass_over()
+            left = self._places_of(workers)
+        for worker, waiter in left:
+            self.note("remains", "the place of", worker.title, waiter)
+
+    def _places_of(self, workers):
+        return [(worker, waiter) for waiter in self.store.waiters() for worker in workers
+                if f":{worker.pid}@" in waiter]
+
+    def _pass_over(self):
+        """Of two contenders for each mutex, the one that waits comes when the reservation for a place that is left is
+        over."""
+        contenders = [subprocess.Popen([self.programs.simba, "-u", self.store.url(), "lock", "-w", PASS_OVER_WAIT, mutex,
+                                        "--", "sleep", HOLD_SECONDS], env={**os.environ, "HOME": self.home})
+                      for mutex in MUTEXES * 2]
+        codes = [one.wait(PATIENCE) for one in contenders]
+        if any(codes):
+            self.note("remains", "a place that keeps others from a mutex:", *codes)
 
     def _look_for_processes(self):
         servers = {server.process.pid for server in self.all_servers()}
