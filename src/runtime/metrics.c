@@ -8,6 +8,27 @@
 
 #include <string.h>
 
+const char *const sb_metrics_ops[SB_METRICS_OPS] = {
+    [SIMBA_OP_NONE] = "none",
+    [SIMBA_OP_ACQUIRE] = "acquire",
+    [SIMBA_OP_GUARD] = "renew",
+    [SIMBA_OP_RELEASE] = "release",
+    [SIMBA_OP_READ] = "read",
+    [SIMBA_OP_LIST] = "list",
+    [SIMBA_OP_QUEUE] = "queue",
+    [SIMBA_OP_GET_PROPERTY] = "get_property",
+    [SIMBA_OP_SET_PROPERTY] = "set_property",
+    [SIMBA_OP_FORGET] = "forget",
+    [SIMBA_OP_RAISE] = "raise",
+    [SIMBA_OP_INSPECT] = "inspect",
+};
+
+const char *const sb_metrics_losses[SB_LOSSES] = {
+    [SB_LOSS_NOT_RENEWED] = "not_renewed", [SB_LOSS_SESSION] = "session_over",
+    [SB_LOSS_SAME_ID] = "same_id",         [SB_LOSS_TAKEN] = "taken",
+    [SB_LOSS_NO_LEASE] = "no_lease",       [SB_LOSS_AT_RELEASE] = "at_release",
+};
+
 static uint64_t load(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);

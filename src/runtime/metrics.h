@@ -42,6 +42,10 @@ struct sb_metrics {
     _Atomic int64_t failing_since_us; /* 0: the store serves */
 };
 
+/* What operations and losses are called outside. */
+extern const char *const sb_metrics_ops[SB_METRICS_OPS];
+extern const char *const sb_metrics_losses[SB_LOSSES];
+
 void sb_metrics_count(_Atomic uint64_t *counter);
 /* Takes in how the store has answered a request. Loop thread only. */
 void sb_metrics_answer(struct sb_metrics *metrics, enum simba_op op, int code, int64_t sent_at_us,

@@ -39,27 +39,6 @@ struct output {
     bool is_open; /* OpenMetrics */
 };
 
-static const char *const ops[SB_METRICS_OPS] = {
-    [SIMBA_OP_NONE] = "none",
-    [SIMBA_OP_ACQUIRE] = "acquire",
-    [SIMBA_OP_GUARD] = "renew",
-    [SIMBA_OP_RELEASE] = "release",
-    [SIMBA_OP_READ] = "read",
-    [SIMBA_OP_LIST] = "list",
-    [SIMBA_OP_QUEUE] = "queue",
-    [SIMBA_OP_GET_PROPERTY] = "get_property",
-    [SIMBA_OP_SET_PROPERTY] = "set_property",
-    [SIMBA_OP_FORGET] = "forget",
-    [SIMBA_OP_RAISE] = "raise",
-    [SIMBA_OP_INSPECT] = "inspect",
-};
-
-static const char *const losses[SB_LOSSES] = {
-    [SB_LOSS_NOT_RENEWED] = "not_renewed", [SB_LOSS_SESSION] = "session_over",
-    [SB_LOSS_SAME_ID] = "same_id",         [SB_LOSS_TAKEN] = "taken",
-    [SB_LOSS_NO_LEASE] = "no_lease",       [SB_LOSS_AT_RELEASE] = "at_release",
-};
-
 /* ---- Contenders ------------------------------------------------------------------------------ */
 
 /* Contenders of one client that compete for the same mutex share its lines. */
@@ -204,7 +183,8 @@ static void add_counters(struct output *out, const struct sb_metrics *m,
     add_counter(out, "simba_acquisitions_total", "Mutexes acquired.", all->acquisitions);
     begin(out, "simba_losses_total", "counter", "Terms that ended without a release.");
     for (int i = 0; i < SB_LOSSES; i++)
-        sb_text_add(&out->text, "simba_losses_total{reason=\"%s\"} %" PRIu64 "\n", losses[i],
+        sb_text_add(&out->text, "simba_losses_total{reason=\"%s\"} %" PRIu64 "\n",
+                    sb_metrics_losses[i],
                     atomic_load_explicit(&m->losses[i], memory_order_relaxed));
     add_counter(out, "simba_releases_total", "Mutexes released.", all->releases);
     add_counter(out, "simba_renewals_total", "Leases renewed.", all->renewals);
@@ -228,7 +208,7 @@ static void add_histograms(struct output *out, const struct sb_metrics *m)
     begin(out, "simba_store_request_seconds", "histogram",
           "From the sending of a request to its answer.");
     for (int i = 0; i < SB_METRICS_OPS; i++) {
-        snprintf(label, sizeof label, "op=\"%s\",", ops[i]);
+        snprintf(label, sizeof label, "op=\"%s\",", sb_metrics_ops[i]);
         if (i != SIMBA_OP_NONE)
             add_histogram(out, "simba_store_request_seconds", label, &m->operation[i], REQUEST_FROM,
                           REQUEST_TO);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/probe.h"
 #include "base/time.h"
 
 #include <string.h>
@@ -107,8 +108,11 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
 {
     struct sb_metrics *metrics = &s->engine->metrics;
 
-    if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE)
+    if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE) {
         sb_metrics_count(&metrics->renewals);
+        SB_PROBE_TERM(renew, s->member.mutex, s->member.id,
+                      atomic_load_explicit(&s->fence, memory_order_relaxed));
+    }
     if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
         e->answer != SB_ANSWER_MINE && !e->missed)
         sb_metrics_count(&metrics->releases);

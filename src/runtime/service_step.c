@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/probe.h"
 #include "base/time.h"
 #include "runtime/shared_reads.h"
 
@@ -111,7 +112,7 @@ static enum sb_loss loss_reason(const struct sb_event *event, int64_t belief_ms)
     return event->answer == SB_ANSWER_OTHER ? SB_LOSS_TAKEN : SB_LOSS_NO_LEASE;
 }
 
-static void tell_loss(struct sb_service *s, enum sb_loss why)
+static void tell_loss(struct sb_service *s, enum sb_loss why, uint64_t fence)
 {
     static const char *const sentences[SB_LOSSES] = {
         [SB_LOSS_NOT_RENEWED] = "it was not renewed in time",
@@ -122,6 +123,7 @@ static void tell_loss(struct sb_service *s, enum sb_loss why)
     };
 
     sb_metrics_count(&s->engine->metrics.losses[why]);
+    SB_PROBE_LOSS(s->member.mutex, s->member.id, fence, sb_metrics_losses[why]);
     sb_log(&s->engine->log, SIMBA_LOG_ERROR, "mutex '%s': %s lost the lease: %s", s->member.mutex,
            s->member.id, sentences[why]);
 }
@@ -136,6 +138,7 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         sb_metrics_count(&metrics->owned);
         sb_metrics_observe(&metrics->contention, now_us - s->phase_at_us);
         s->phase_at_us = now_us;
+        SB_PROBE_TERM(acquire, s->member.mutex, s->member.id, step->state.after.fence);
         sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s owns, token %llu", s->member.mutex,
                s->member.id, (unsigned long long)step->state.after.fence);
     }
@@ -146,14 +149,17 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         sb_metrics_observe(&metrics->hold, now_us - s->phase_at_us);
         s->phase_at_us = now_us;
         if (event->type == SB_EVENT_STOP) {
+            SB_PROBE_TERM(release, s->member.mutex, s->member.id, step->state.before.fence);
             sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s releases it", s->member.mutex,
                    s->member.id);
         } else {
-            tell_loss(s, loss_reason(event, belief_ms));
+            tell_loss(s, loss_reason(event, belief_ms), step->state.before.fence);
         }
     }
     if (step->stopped && step->stop_code == SIMBA_ELOST) {
         sb_metrics_count(&metrics->losses[SB_LOSS_AT_RELEASE]);
+        SB_PROBE_LOSS(s->member.mutex, s->member.id, (uint64_t)0,
+                      sb_metrics_losses[SB_LOSS_AT_RELEASE]);
         sb_log(&s->engine->log, SIMBA_LOG_ERROR,
                "mutex '%s': %s lost the lease before it released it: another contender may have "
                "owned meanwhile",
