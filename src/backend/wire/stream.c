@@ -155,6 +155,11 @@ void sb_wire_stream_write(struct sb_wire_stream *s, struct sb_wire_buffer *bytes
     bytes->length = 0;
 }
 
+size_t sb_wire_stream_unsent(const struct sb_wire_stream *s)
+{
+    return s->writer.rest.length - s->writer.done;
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static void come_up(struct sb_wire_stream *s)

@@ -161,6 +161,9 @@ void sb_wire_stream_settle(struct sb_wire_stream *stream);
 /* Whether something has come that `data` has not been called with yet. */
 bool sb_wire_stream_has_unread(const struct sb_wire_stream *stream);
 
+/* How many bytes the other side has not taken yet. */
+size_t sb_wire_stream_unsent(const struct sb_wire_stream *stream);
+
 /* Sends what is in the buffer and leaves it empty. Only while it is up. */
 void sb_wire_stream_write(struct sb_wire_stream *stream, struct sb_wire_buffer *bytes);
 

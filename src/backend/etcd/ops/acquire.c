@@ -31,13 +31,15 @@ static const Etcd__KeyValue *before_mine(const struct sb_etcd_latch *latch,
 static bool note_key(struct sb_etcd_latch *latch, const Etcd__TxnAnswer *answer)
 {
     const Etcd__RangeAnswer *own = sb_etcd_txn_range(answer, 0);
+    int64_t created = 0;
 
     if (answer->succeeded)
-        latch->created = answer->header->revision;
+        created = answer->header->revision;
     else if (own != NULL && own->n_kvs > 0)
-        latch->created = own->kvs[0]->create_revision;
-    else
-        return false;
+        created = own->kvs[0]->create_revision;
+    if (created <= 1 || created > answer->header->revision)
+        return false; /* the first key of a server has revision 2 */
+    latch->created = created;
     latch->node = SB_ETCD_NODE_THERE;
     return true;
 }

@@ -229,7 +229,7 @@ Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job)
 {
     Etcd__TxnAnswer *answer = sb_etcd_call_unpack(&job->call, &etcd__txn_answer__descriptor);
 
-    if (answer == NULL || answer->header == NULL) {
+    if (answer == NULL || !sb_etcd_is_header(answer->header)) {
         sb_etcd_free_message(answer);
         sb_etcd_job_fail_nonsense(job);
         return NULL;
@@ -242,7 +242,7 @@ Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job)
 {
     Etcd__RangeAnswer *answer = sb_etcd_call_unpack(&job->call, &etcd__range_answer__descriptor);
 
-    if (answer == NULL || answer->header == NULL) {
+    if (answer == NULL || !sb_etcd_is_header(answer->header)) {
         sb_etcd_free_message(answer);
         sb_etcd_job_fail_nonsense(job);
         return NULL;

@@ -162,7 +162,7 @@ static void on_page(struct sb_etcd_job *job)
     Etcd__RangeAnswer *answer = sb_etcd_call_unpack(&job->call, &etcd__range_answer__descriptor);
     bool taken = true;
 
-    if (answer == NULL || answer->header == NULL) {
+    if (answer == NULL || !sb_etcd_is_header(answer->header)) {
         sb_etcd_job_fail_nonsense(job);
     } else {
         for (size_t i = 0; i < answer->n_kvs && taken; i++)

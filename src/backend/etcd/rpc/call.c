@@ -11,9 +11,14 @@
 
 #define FRAME_SIZE 5
 
+/* Of a message while it is unpacked: two bytes of a hostile server can become a hundred here. */
 static void *allocate(void *data, size_t size)
 {
-    (void)data;
+    size_t *left = data;
+
+    if (size > *left)
+        return NULL;
+    *left -= size;
     return sb_alloc(size);
 }
 
@@ -23,14 +28,13 @@ static void release(void *data, void *memory)
     sb_free(memory);
 }
 
-static ProtobufCAllocator allocator = {allocate, release, NULL};
-
 bool sb_etcd_call_add(struct sb_etcd_call *call, const ProtobufCMessage *message)
 {
     size_t length = protobuf_c_message_get_packed_size(message);
     uint8_t *frame;
 
-    if (length > UINT32_MAX || !sb_wire_buffer_reserve(&call->out, FRAME_SIZE + length))
+    if (length > SB_ETCD_UNSENT_MAX || call->out.length > SB_ETCD_UNSENT_MAX - length ||
+        !sb_wire_buffer_reserve(&call->out, FRAME_SIZE + length))
         return false;
     frame = (uint8_t *)call->out.data + call->out.length;
     frame[0] = 0;
@@ -43,6 +47,9 @@ bool sb_etcd_call_add(struct sb_etcd_call *call, const ProtobufCMessage *message
 
 void *sb_etcd_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t length)
 {
+    size_t left = SB_ETCD_UNPACKED_MAX;
+    ProtobufCAllocator allocator = {allocate, release, &left};
+
     return protobuf_c_message_unpack(descriptor, &allocator, length, bytes);
 }
 
@@ -57,6 +64,8 @@ void *sb_etcd_call_unpack(const struct sb_etcd_call *call,
 
 void sb_etcd_free_message(void *message)
 {
+    ProtobufCAllocator allocator = {allocate, release, NULL};
+
     if (message != NULL)
         protobuf_c_message_free_unpacked(message, &allocator);
 }

@@ -12,8 +12,11 @@
 
 #include <etcd.pb-c.h>
 
-#define SB_ETCD_MESSAGE_MAX ((size_t)8 * 1024 * 1024) /* bytes of one answer */
+#define SB_ETCD_MESSAGE_MAX ((size_t)8 * 1024 * 1024)   /* bytes of one answer */
+#define SB_ETCD_UNPACKED_MAX ((size_t)64 * 1024 * 1024) /* bytes of memory that it is unpacked to */
+#define SB_ETCD_UNSENT_MAX ((size_t)64 * 1024 * 1024)   /* that the server does not take */
 #define SB_ETCD_STATUS_TEXT_MAX 200
+#define SB_ETCD_REVISION_MAX (INT64_MAX / 2) /* no server has counted so far */
 
 struct sb_etcd_call {
     struct sb_etcd_call *next; /* in the list of the link or of its channel */
@@ -41,7 +44,7 @@ struct sb_etcd_call {
     char text[SB_ETCD_STATUS_TEXT_MAX + 1];
 };
 
-/* Adds a message to what is to be sent; false when memory is short. */
+/* Adds a message to what is to be sent; false when memory is short, or too much is unsent. */
 bool sb_etcd_call_add(struct sb_etcd_call *call, const ProtobufCMessage *message);
 
 /* The answer, to be freed by sb_etcd_free_message; NULL: it is none. */

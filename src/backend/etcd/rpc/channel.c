@@ -3,7 +3,8 @@
  * sent; must not know what is in their messages.
  *
  * Everything that a server sends is bounded: headers by nghttp2's own limit and ours, the status
- * text by its array, a message by SB_ETCD_MESSAGE_MAX.
+ * text by its array, a message by SB_ETCD_MESSAGE_MAX. So are the answers of HTTP/2 itself to a
+ * server that asks and does not read.
  */
 #include "backend/etcd/rpc/channel.h"
 
@@ -325,6 +326,8 @@ void sb_etcd_channel_flush(struct sb_etcd_channel *c)
             break;
     if (count != 0)
         fail(c, "cannot be written to");
+    else if (c->out.length + sb_wire_stream_unsent(c->stream) > SB_ETCD_UNSENT_MAX)
+        fail(c, "does not read what it is sent");
     else if (c->out.length > 0)
         sb_wire_stream_write(c->stream, &c->out);
 }

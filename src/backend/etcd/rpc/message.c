@@ -129,9 +129,14 @@ const ProtobufCMessage *sb_etcd_txn_end(struct sb_etcd_txn *txn)
     return &txn->message.base;
 }
 
+bool sb_etcd_is_header(const Etcd__Header *header)
+{
+    return header != NULL && header->revision > 0 && header->revision < SB_ETCD_REVISION_MAX;
+}
+
 const Etcd__RangeAnswer *sb_etcd_txn_range(const Etcd__TxnAnswer *answer, size_t index)
 {
-    if (answer == NULL || answer->header == NULL || index >= answer->n_responses ||
+    if (answer == NULL || index >= answer->n_responses ||
         answer->responses[index]->op_case != ETCD__OP_ANSWER__OP_RANGE)
         return NULL;
     return answer->responses[index]->range;

@@ -63,6 +63,9 @@ struct sb_etcd_range *sb_etcd_branch_range(struct sb_etcd_branch *branch);
 /* The whole message, ready to be packed. */
 const ProtobufCMessage *sb_etcd_txn_end(struct sb_etcd_txn *txn);
 
+/* Whether it may be a server's: revisions begin at 1, and leave room for more. */
+bool sb_etcd_is_header(const Etcd__Header *header);
+
 /* The answer to an operation of the branch that was taken; NULL: it is none. */
 const Etcd__RangeAnswer *sb_etcd_txn_range(const Etcd__TxnAnswer *answer, size_t index);
 

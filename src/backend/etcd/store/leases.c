@@ -10,6 +10,7 @@
 #include "base/time.h"
 
 #define TTL_MIN_S 2 /* what servers raise a shorter one to, with their usual election timeout */
+#define TTL_MAX_S 9000000000 /* a server's own limit */
 #define INTERVAL_MIN_MS 50
 #define RESTART_MS 100
 #define REVOKE_MS 1000
@@ -164,11 +165,10 @@ static void on_granted(struct sb_etcd_call *call, const struct simba_error *erro
         answer = sb_etcd_call_unpack(call, &etcd__grant_answer__descriptor);
     if (answer != NULL && answer->id != 0 && answer->ttl > 0) {
         lease->id = answer->id;
-        lease->ttl_ms = answer->ttl < INT64_MAX / 1000 ? answer->ttl * 1000 : INT64_MAX;
+        lease->ttl_ms = sb_earlier(answer->ttl, TTL_MAX_S) * 1000;
         lease->proved_ms = lease->answered_ms = lease->sent_ms;
     } else if (error->code == SIMBA_OK) {
-        sb_error_set(&failure, SIMBA_ESTORE, "etcd has not granted a lease: %.100s",
-                     answer != NULL ? answer->error : "its answer cannot be understood");
+        sb_error_set(&failure, SIMBA_ESTORE, "etcd has not granted a lease");
     }
     lease->sent_ms = 0;
     sb_etcd_free_message(answer);

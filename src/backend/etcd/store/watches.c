@@ -81,7 +81,7 @@ static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
         const Etcd__Event *event = answer->events[i];
         struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
 
-        if (watcher == NULL || event->kv == NULL)
+        if (watcher == NULL || event->kv == NULL || event->kv->mod_revision >= SB_ETCD_REVISION_MAX)
             return;
         watcher->from = event->kv->mod_revision + 1;
         watcher->changed(watcher,
