@@ -88,9 +88,10 @@ coverage-all: build-coverage/build.ninja ## line coverage of all tests, in build
 
 sim: all ## a million simulated worlds on 2 cores
 	@$(BUILD)/tests/sim/simba-sim --jobs 2 --seeds $(or $(SEEDS),1000000)
+	@$(BUILD)/tests/sim/groups/simba-sim-groups --seeds $(or $(SEEDS),100000)
 
-mutants: ## break the core's rules one by one (or ONLY=NAME); the simulator must notice each
-	@tests/sim/mutants/run . $(addprefix --only ,$(ONLY))
+mutants: ## break the core's rules one by one (or ONLY=NAME; GROUPS=1: of semaphores and sets); the simulator must notice each
+	@tests/sim/mutants/run . $(if $(GROUPS),--groups )$(addprefix --only ,$(ONLY))
 
 prove: build-prove/cbmc ## prove the core's rules for all states and events (or ONLY=NAME, with wildcards) with CBMC
 	@tests/prove/run . --cbmc build-prove/cbmc $(addprefix --only ,$(ONLY))

@@ -195,15 +195,19 @@ def check_folders(testing):
 
 
 def check_mutants(mutants):
-    """The rows of the table are the patches, with the rules that they name."""
-    there = set()
-    for patch in glob.glob(os.path.join(ROOT, "tests/sim/mutants/*.patch")):
-        rule = re.search(r"^Rule: (.*)$", read(patch), re.MULTILINE).group(1)
-        there.add((os.path.basename(patch)[: -len(".patch")], rule))
-    told = {(row[0], row[1]) for row in rows(mutants, "# Mutants of the simulator")[1:]}
-    return [f"the mutant '{name}' ({rule}) is only in "
-            f"{'tests/sim/mutants' if (name, rule) in there else 'the document'}"
-            for name, rule in sorted(there ^ told)]
+    """The rows of the tables are the patches, with the rules that they name."""
+    faults = []
+    for folder, title in (("tests/sim/mutants", "# Mutants of the simulator"),
+                          ("tests/sim/groups/mutants", "## Semaphores and sets")):
+        there = set()
+        for patch in glob.glob(os.path.join(ROOT, folder, "*.patch")):
+            rule = re.search(r"^Rule: (.*)$", read(patch), re.MULTILINE).group(1)
+            there.add((os.path.basename(patch)[: -len(".patch")], rule))
+        told = {(row[0], row[1]) for row in rows(mutants, title)[1:]}
+        faults += [f"the mutant '{name}' ({rule}) is only in "
+                   f"{folder if (name, rule) in there else 'the document'}"
+                   for name, rule in sorted(there ^ told)]
+    return faults
 
 
 def check_stories(simulator):
