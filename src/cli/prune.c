@@ -30,6 +30,7 @@ static struct prune {
     struct cli_output output;
     int64_t unused_ms; /* -1: not given */
     bool dry_run;
+    bool named; /* the names were given: the user is told why one of them stays */
     simba_client *client;
     size_t counts[ACTIONS];
 } prune = {.unused_ms = -1};
@@ -181,8 +182,8 @@ static void print_verdict(const char *mutex, const struct verdict *verdict)
     } else if (verdict->action == REMOVED) {
         printf("%s %s%s%s\n", prune.dry_run ? "would remove" : "removed", name,
                reason[0] != '\0' ? ", " : "", reason);
-    } else if (prune.dry_run) {
-        printf("would keep %s: %s\n", name, reason);
+    } else if (prune.dry_run || (prune.named && verdict->action == KEPT)) {
+        printf("%s %s: %s\n", prune.dry_run ? "would keep" : "kept", name, reason);
     }
 }
 
@@ -197,7 +198,7 @@ static void print_summary(void)
     printf("%zu %s, %zu kept", prune.counts[REMOVED], prune.dry_run ? "to remove" : "removed",
            prune.counts[KEPT]);
     if (prune.counts[NOTED] > 0)
-        printf(", %zu free ones noted: run this again after %s", prune.counts[NOTED],
+        printf(", %zu noted as free: run this again after %s", prune.counts[NOTED],
                simba_duration_format(prune.unused_ms, unused, sizeof unused));
     putchar('\n');
 }
@@ -231,6 +232,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (prune.unused_ms < 0)
         return cli_usage_error(cli, "--unused-for says how long nobody may have used what is "
                                     "removed: --unused-for 30d");
+    prune.named = argc > 0;
     int code = cli_store_open_existing(cli, &prune.client, &error);
     if (code == SIMBA_ENOTFOUND)
         return tend_all(&names);

@@ -103,6 +103,8 @@ def a_name_that_the_store_does_not_know_is_not_removed(prefix):
     token(prefix + "known")
     contains(out("prune", prefix + "misspelt", "--unused-for", "0s", "--dry-run"), "the store does not know it")
     equal(prune(prefix + "misspelt", "--unused-for", "0s"), {prefix + "misspelt": "kept"})
+    equal(out("prune", prefix + "misspelt", "--unused-for", "0s"),
+          f"kept {prefix}misspelt: the store does not know it\n0 removed, 1 kept\n")
 
 
 @on_stores_that_remember
