@@ -291,8 +291,9 @@ void cli_text_shorten(char *text, size_t width);
 #define CLI_FENCE_MAX 24
 void cli_text_fence(uint64_t fence, char *buffer, size_t size);
 
-/* A duration as it is shown: whole seconds, unless it is less than one; "-" for a negative one,
- * which is not known. 32 bytes suffice. */
+/* A duration as it is shown: whole seconds, unless it is less than one; from an hour on whole
+ * minutes, from a day on whole hours. "-" for a negative one, which is not known. 32 bytes
+ * suffice. */
 void cli_text_duration(int64_t ms, char *buffer, size_t size);
 
 /* No colours from here on. To be called before there are threads. */

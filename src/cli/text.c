@@ -154,12 +154,22 @@ void cli_text_fence(uint64_t fence, char *buffer, size_t size)
         snprintf(buffer, size, "%" PRIu64, fence);
 }
 
+/* The smallest unit that a reader of a table wants: 3m20s, 2h5m, 365d23h. */
+static int64_t finest_ms(int64_t ms)
+{
+    const int64_t second = 1000;
+    const int64_t minute = 60 * second;
+    const int64_t hour = 60 * minute;
+
+    return ms < second ? 1 : ms < hour ? second : ms < 24 * hour ? minute : hour;
+}
+
 void cli_text_duration(int64_t ms, char *buffer, size_t size)
 {
     if (ms < 0)
         snprintf(buffer, size, "-");
     else
-        simba_duration_format(ms < 1000 ? ms : ms - ms % 1000, buffer, size);
+        simba_duration_format(ms - ms % finest_ms(ms), buffer, size);
 }
 
 static bool colour_refused;

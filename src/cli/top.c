@@ -198,8 +198,8 @@ static void follow_request(const struct step *step)
     top.until_ms = 0;
     view->message[0] = 0;
     if (same)
-        snprintf(view->message, CLI_TOP_TEXT_MAX, "%s is not handed over in time: %s", top.mutex,
-                 top.owner.id);
+        snprintf(view->message, CLI_TOP_TEXT_MAX, "not handed over in time: %s, still with %s",
+                 top.mutex, top.owner.id);
 }
 
 /* Returns CLI_CONTINUE, or the exit code of an error that does not heal by itself. */
@@ -271,7 +271,8 @@ static void notice_silence(int64_t now_ms)
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-/* The owner and its successor are shown: the user is to know what the answer does. */
+/* The owner and its successor are shown: the user is to know what the answer does. What a narrow
+ * terminal must not cut off comes first. */
 static void propose_handover(void)
 {
     const struct cli_top_row *row = cli_top_selected(&top.view.model);
@@ -282,14 +283,14 @@ static void propose_handover(void)
         return;
     }
     if (row->now.waiters == 0) {
-        snprintf(message, CLI_TOP_TEXT_MAX, "nobody waits for %s, so its owner keeps it",
+        snprintf(message, CLI_TOP_TEXT_MAX, "nobody waits, so the owner keeps it: %s",
                  row->now.mutex);
         return;
     }
     sb_text_copy(top.mutex, sizeof top.mutex, row->now.mutex);
     top.owner = row->now.owner;
     top.mode = MODE_CONFIRM;
-    snprintf(message, CLI_TOP_TEXT_MAX, "hand %s over to the first in line? y/n  (now with %s)",
+    snprintf(message, CLI_TOP_TEXT_MAX, "y/n  hand %s over to the first in line? It is with %s",
              top.mutex, top.owner.id);
 }
 
