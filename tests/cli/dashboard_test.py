@@ -23,7 +23,7 @@ except ImportError:
 
 import stores
 from program import Simba, contains, equal, lines, now, read, true, wait_until, write
-from web import ask, check_metrics, metric, port_of
+from web import Attack, Polled, ask, check_metrics, metric, port_of, renewals_in
 
 ONE = stores.OneStore(sys.argv[1])
 FOLDER = sys.argv[2] if len(sys.argv) > 2 else None
@@ -144,6 +144,27 @@ def a_killed_owner_its_successor_and_the_gap_are_seen(prefix):
 
 
 @ONE.case
+def hostile_clients_of_the_page_disturb_neither_it_nor_an_owner(prefix):
+    mutex = prefix + "job"
+    leaders = [leader("a", mutex, "--listen", "0")]
+    page = Page()
+    wait_until(lambda: (page.owner(mutex) or "").startswith("a~"), "a owns")
+    leaders.append(leader("b", mutex))
+    wait_until(lambda: page.of_row(mutex, ".c-wait") == ["1"], "b waits")
+    polled = Polled(port_of(leaders[0]), "/leader")
+    with Attack(page.port):
+        polled.start()
+        wait_until(lambda: renewals_in(polled.answers) >= 5)
+        equal({(status, told["fence"]) for _, _, status, told in polled.end()}, {(200, polled.answers[0][3]["fence"])})
+        true(len(os.listdir(f"/proc/{page.program.pid}/fd")) < 200, "it keeps all of them")
+        equal(leaders[0].end(), 0)
+        wait_until(lambda: (page.owner(mutex) or "").startswith("b~"), "the page is live")
+    equal(ask(page.port, "/healthz")[0], 200)
+    equal(leaders[1].end(), 0)
+    page.close()
+
+
+@ONE.case
 def hostile_names_stay_text(prefix):
     programs = [Simba("--id", f"<i>{place}</i>", "lock", "--note", "<b>note</b>", prefix + name, "--", "sleep", "1000")
                 for place, name in enumerate(HOSTILE)]
@@ -224,6 +245,7 @@ def a_page_with_the_token_hands_over_and_releases(prefix):
                 "document.querySelector('#ask form').requestSubmit()", token)
     wait_until(lambda: (page.owner(mutex) or "").startswith("b~"), "b owns")
     contains(page.program.said(), f"hand-over of '{mutex}' from a~")
+    wait_until(lambda: "b~" in page.text("#panel .facts"), "the panel shows it")
     page.script("document.querySelector('#panel .danger').click()")
     page.script("document.querySelector('#ask input').value = arguments[0];"
                 "document.querySelector('#ask form').requestSubmit()", token)
