@@ -6,6 +6,7 @@
 #include "cli/dash_history.h"
 
 #include "base/text.h"
+#include "base/trusted_file.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -14,9 +15,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SEEN_MS 10000
+#define NEXT ".new"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
@@ -73,14 +76,58 @@ static int fail(const struct cli_dash_history *history)
     return CLI_EXIT_CONFIG;
 }
 
+/* No other user can put another folder in its place, or a link on the way. */
+static int open_folder(struct cli_dash_history *history)
+{
+    const char *slash = strrchr(history->path, '/');
+    char folder[PATH_MAX];
+    struct simba_error error;
+
+    history->name = slash != NULL ? slash + 1 : history->path;
+    int length = slash != NULL ? (int)(slash - history->path) + (slash == history->path) : 1;
+    snprintf(folder, sizeof folder, "%.*s", length, slash != NULL ? history->path : ".");
+    if (length >= PATH_MAX || strlen(history->name) > NAME_MAX - strlen(NEXT)) {
+        errno = ENAMETOOLONG;
+        return fail(history);
+    }
+    if (sb_trusted_folder("folder of the history", folder, &history->folder_fd, &error) == SIMBA_OK)
+        return CLI_CONTINUE;
+    return cli_fail(&error);
+}
+
+/* In a folder like /tmp another user may have been there before. */
+static bool is_own(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+           (status.st_uid == geteuid() || status.st_uid == 0) &&
+           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static int refuse(const struct cli_dash_history *history, int fd)
+{
+    close(fd);
+    cli_message("the history '%s' is not used: it is no plain file with one name, or another user "
+                "may write it",
+                history->path);
+    return CLI_EXIT_CONFIG;
+}
+
 int cli_dash_history_open(struct cli_dash_history *history, struct cli_dash_model *model)
 {
     if (history->path == NULL)
         return CLI_CONTINUE;
-    int fd = open(history->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_APPEND, 0600);
+    int status = open_folder(history);
+    if (status != CLI_CONTINUE)
+        return status;
+    int fd = openat(history->folder_fd, history->name,
+                    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_APPEND, 0600);
+    if (fd >= 0 && !is_own(fd))
+        return refuse(history, fd);
     history->stream = fd >= 0 ? fdopen(fd, "a+") : NULL;
     if (history->stream == NULL) {
-        int status = fail(history);
+        status = fail(history);
         if (fd >= 0)
             close(fd);
         return status;
@@ -119,12 +166,11 @@ static void write_terms(struct cli_dash_history *history, const struct cli_dash_
 /* Replaces the file by one that has only what is kept in memory. */
 static void begin_anew(struct cli_dash_history *history, const struct cli_dash_model *model)
 {
-    char next[PATH_MAX];
+    char next[NAME_MAX + 1];
 
-    int length = snprintf(next, sizeof next, "%s.new", history->path);
-    int fd = length > 0 && (size_t)length < sizeof next
-                 ? open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)
-                 : -1;
+    snprintf(next, sizeof next, "%s" NEXT, history->name);
+    unlinkat(history->folder_fd, next, 0);
+    int fd = openat(history->folder_fd, next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     FILE *stream = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (stream == NULL)
         return;
@@ -133,7 +179,8 @@ static void begin_anew(struct cli_dash_history *history, const struct cli_dash_m
     history->length = 0;
     for (size_t i = 0; i < model->count; i++)
         write_terms(history, model, model->rows[i], 0);
-    if (fflush(stream) != 0 || rename(next, history->path) != 0)
+    if (fflush(stream) != 0 ||
+        renameat(history->folder_fd, next, history->folder_fd, history->name) != 0)
         cli_message("warning: the history '%s' was not written: %s", history->path,
                     strerror(errno));
 }
@@ -167,4 +214,7 @@ void cli_dash_history_close(struct cli_dash_history *history)
     if (history->stream != NULL)
         fclose(history->stream);
     history->stream = NULL;
+    if (history->name != NULL)
+        close(history->folder_fd);
+    history->name = NULL;
 }

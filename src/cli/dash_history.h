@@ -15,13 +15,16 @@
 
 struct cli_dash_history {
     const char *path; /* NULL: there is no file */
+    const char *name; /* its last part; NULL: the folder is not open */
+    int folder_fd;
     FILE *stream;
     long length;
     int64_t seen_ms; /* the last such line */
 };
 
 /* Reads the file into a model without a look, and opens it for more; creates it where it is
- * missing. Returns CLI_CONTINUE or, after a message, an exit code. */
+ * missing. Refuses one that another user could have placed there. Returns CLI_CONTINUE or, after a
+ * message, an exit code. */
 int cli_dash_history_open(struct cli_dash_history *history, struct cli_dash_model *model);
 
 /* Writes the terms that have ended and were not told yet: before the pages are told. */

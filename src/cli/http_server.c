@@ -257,9 +257,11 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
 
 static struct MHD_Response *make_response(struct cli_http_server *server,
                                           struct MHD_Connection *connection,
-                                          const struct cli_http_answer *answer)
+                                          const struct cli_http_answer *answer, bool has_body)
 {
-    if (answer->stream != NULL)
+    if (answer->stream != NULL && !has_body)
+        server->site.close_stream(answer->stream);
+    else if (answer->stream != NULL)
         return make_stream(server, connection, answer->stream);
     if (answer->text != NULL)
         return MHD_create_response_from_buffer(answer->length, answer->text, MHD_RESPMEM_MUST_FREE);
@@ -280,12 +282,13 @@ static enum MHD_Result answer(struct cli_http_server *server, struct MHD_Connect
 
     name_client(connection, request.client, sizeof request.client);
     server->site.answer(server->site.user, &request, &answer);
-    struct MHD_Response *response = make_response(server, connection, &answer);
+    bool has_body = strcmp(method, "HEAD") != 0;
+    struct MHD_Response *response = make_response(server, connection, &answer, has_body);
     if (response == NULL)
         return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many clients\n");
     MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (answer.stream == NULL)
+    if (answer.stream == NULL || !has_body)
         MHD_add_response_header(response, "Connection", "close");
     if (answer.type != NULL)
         MHD_add_response_header(response, "Content-Type", answer.type);
