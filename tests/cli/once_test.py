@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`simba lock --once-per`: a job that several machines start runs on one of them.
 
-    once_test.py STORE       sqlite, redis, postgres, mariadb, zookeeper or etcd
+    once_test.py STORE SET_CLOCK     sqlite, redis, postgres, mariadb, zookeeper or etcd; the library of set_clock.c, or
+                                     empty where nothing can be preloaded
 """
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import program
 import stores
 from program import Simba, case, contains, equal, lines, main, number, read, run, true, wait_until
 
@@ -36,9 +38,9 @@ def use_store(function):
     return case(wrapped)
 
 
-def cron(machine, mutex, *options, period="24h", command=JOB):
+def cron(machine, mutex, *options, period="24h", command=JOB, env=None):
     """What the cron of a machine starts."""
-    return Simba(*LONG, "--exact-id", machine, "lock", "--once-per", period, *options, mutex, "--", *command)
+    return Simba(*LONG, "--exact-id", machine, "lock", "--once-per", period, *options, mutex, "--", *command, env=env)
 
 
 def ended(program, code=0):
@@ -48,10 +50,13 @@ def ended(program, code=0):
 
 @use_store
 def three_machines_whose_clocks_differ_run_it_once(mutex):
-    ended(cron("first", mutex))
-    for machine in ("second", "third"):
-        time.sleep(0.3)
-        said = ended(cron(machine, mutex)).said()
+    """Each has a home of its own. The clock of the first is right: on SQLite it is the store's."""
+    for machine, ahead_s in (("first", 0), ("second", 420), ("third", -300)):
+        os.mkdir(machine)
+        env = {"HOME": os.path.abspath(machine), **program.clock(sys.argv[2], ahead_s, machine + ".clock")}
+        said = ended(cron(machine, mutex, env=env)).said()
+        if machine == "first":
+            continue
         contains(said, f"'{mutex}' was run by first")
         contains(said, "ago in")
         contains(said, "with exit code 0: once per 1d")

@@ -221,6 +221,16 @@ def true(condition, what):
         raise AssertionError(what)
 
 
+def clock(library, ahead_s, name="clock"):
+    """For run and Simba, as env: a wall clock of its own, so many seconds ahead, by the library of set_clock.c. Calling it again
+    sets the clock of those that run."""
+    if not library:
+        raise Skipped("nothing can be preloaded before a sanitizer")
+    write(name + ".new", f"{ahead_s}\n")
+    os.replace(name + ".new", name)
+    return {"LD_PRELOAD": library, "SIMBA_TEST_CLOCK": os.path.abspath(name)}
+
+
 class Blocked:
     """Makes the SQLite store hang for all who write, by a transaction of the test's own."""
 
