@@ -219,7 +219,8 @@ static bool is_known(const char *zone)
 
     if (strcmp(zone, "UTC") == 0 || is_rule(zone))
         return true;
-    return is_name(zone) &&
+    /* those below right/ count leap seconds, which the system's clock does not */
+    return is_name(zone) && strncmp(zone, "right/", strlen("right/")) != 0 &&
            snprintf(path, sizeof path, ZONE_FOLDER "/%s", zone) < (int)sizeof path &&
            is_zone_file(path);
 }
