@@ -266,19 +266,39 @@ static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
     return deadline_ms > now_ms ? deadline_ms : SIMBA_INFINITE;
 }
 
-static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_status)
+#define LOOK_TTLS 6
+
+/* When the plan looks again at what it waits for. */
+static int64_t next_look_ms(const struct leader *leader)
 {
+    int64_t ttl_ms = 0;
+    int64_t transition_ms = 0;
+
+    if (leader->plan->look_again == NULL ||
+        simba_client_lease(leader->job->client, &ttl_ms, &transition_ms) != SIMBA_OK)
+        return SIMBA_INFINITE;
+    return sb_later(simba_now_ms(), LOOK_TTLS * ttl_ms);
+}
+
+static enum awaited await_run(struct leader *leader, int64_t *due_ms, int *ret_status)
+{
+    int64_t look_ms = next_look_ms(leader);
+
     while (update_term(leader)) {
         if (contender_is_asked(leader->contender))
             return AWAITED_ASKED;
-        int64_t until_ms = startable_ms(leader, due_ms);
+        int64_t until_ms = sb_earlier(startable_ms(leader, *due_ms), look_ms);
         int signal = cli_events_pause(&leader->job->events, leader->term_fd, until_ms);
         if (signal > 0) {
             *ret_status = cli_signal_exit_code(signal);
             return AWAITED_TOLD;
         }
-        if (signal == CLI_PAUSE_OVER && until_ms == due_ms)
+        if (signal == CLI_PAUSE_OVER && until_ms == *due_ms)
             return AWAITED_DUE;
+        if (signal == CLI_PAUSE_OVER && until_ms == look_ms) {
+            *due_ms = leader->plan->look_again(leader->plan->user, *due_ms);
+            look_ms = next_look_ms(leader);
+        }
     }
     return AWAITED_OVER;
 }
@@ -286,12 +306,12 @@ static enum awaited await_run(struct leader *leader, int64_t due_ms, int *ret_st
 /* What the plan does before a run may take a while, so the term is looked at once more. */
 static enum awaited await_start_of_run(struct leader *leader, int64_t due_ms, int *ret_status)
 {
-    enum awaited awaited = await_run(leader, due_ms, ret_status);
+    enum awaited awaited = await_run(leader, &due_ms, ret_status);
 
     if (awaited != AWAITED_DUE || leader->plan->starting == NULL)
         return awaited;
     leader->plan->starting(leader->plan->user);
-    return await_run(leader, due_ms, ret_status);
+    return await_run(leader, &due_ms, ret_status);
 }
 
 /* A store that cannot tell may have waiters. */

@@ -36,6 +36,9 @@ struct cli_plan {
     /* May be NULL. Before each run and behind it, whatever became of it. `due_ms` is that of the
      * next run, CLI_PLAN_END: there is none. May wait for the store. */
     void (*starting)(void *user);
+    /* May be NULL. Once in some ttls while a run is waited for: when it is due now. May wait for
+     * the store. */
+    int64_t (*look_again)(void *user, int64_t due_ms);
     void (*ended)(void *user, const struct cli_outcome *outcome, int64_t begun_ms, int64_t due_ms);
 };
 

@@ -62,7 +62,8 @@ static struct schedule {
     int64_t offset_ms;        /* of the store's time from simba_now_ms() */
     bool warned;              /* that the store does not remember runs */
 
-    int64_t due_ms; /* of the last run, or of the one that is waited for */
+    int64_t due_ms;           /* of the last run, or of the one that is waited for */
+    int64_t delayed_until_ms; /* the first run of the term is not before that */
     struct tally skipped;
     struct tally failed;
     int failure; /* the exit code of the last one that failed */
@@ -257,7 +258,8 @@ static int64_t first_ms(void *user, int64_t now_ms)
 
     if (due_ms != SIMBA_INFINITE)
         due_ms -= schedule->offset_ms;
-    schedule->due_ms = sb_max(due_ms, sb_later(now_ms, schedule->initial_delay_ms));
+    schedule->delayed_until_ms = sb_later(now_ms, schedule->initial_delay_ms);
+    schedule->due_ms = sb_max(due_ms, schedule->delayed_until_ms);
     announce(schedule, schedule->due_ms);
     return schedule->due_ms;
 }
@@ -287,6 +289,31 @@ static int64_t next_time_ms(struct schedule *schedule, int64_t now_ms)
         next_ms = next_of_calendar(schedule, now_ms + schedule->offset_ms);
     }
     return next_ms == SIMBA_INFINITE ? next_ms : next_ms - schedule->offset_ms;
+}
+
+/* The store's clock may be set while a run is waited for, and the clock of the wait stands still
+ * while a virtual machine is paused. The run is not put off to a later time of the calendar, and a
+ * time that comes again after a run counts once. */
+static int64_t look_again(void *user, int64_t waited_for_ms)
+{
+    struct schedule *schedule = user;
+    const struct cli_job *job = &schedule->job;
+    struct cli_last_run last;
+    struct simba_error error;
+
+    if (cli_last_run_read(job->client, job->mutex, &last, &error) != SIMBA_OK)
+        return waited_for_ms; /* a store that is down is told of by the renewal */
+    int64_t due_ms = sb_later(waited_for_ms, schedule->offset_ms);
+    int64_t from_ms = last.store_ms;
+    if (last.state != CLI_RUN_NONE && last.started_ms <= last.store_ms + AHEAD_MAX_MS)
+        from_ms = sb_max(from_ms, last.started_ms + SLACK_MS);
+    int64_t then_ms = sb_earlier(due_ms, next_of_calendar(schedule, from_ms));
+    schedule->offset_ms = last.store_ms - simba_now_ms();
+    schedule->due_ms = then_ms == SIMBA_INFINITE ? then_ms : then_ms - schedule->offset_ms;
+    schedule->due_ms = sb_max(schedule->due_ms, schedule->delayed_until_ms);
+    if (then_ms != due_ms)
+        announce(schedule, schedule->due_ms);
+    return schedule->due_ms;
 }
 
 static int64_t next_due_ms(struct schedule *schedule, int64_t now_ms)
@@ -358,6 +385,7 @@ static int run(struct cli *cli, int argc, char **argv)
         status = cli_job_prepare(&schedule->job, cli, argv);
     if (status != CLI_CONTINUE)
         return status;
+    plan.look_again = has_calendar(schedule) ? look_again : NULL;
     status = cli_leader_run(&schedule->job, &plan);
     tell(schedule, SIMBA_INFINITE);
     return status;

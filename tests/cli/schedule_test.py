@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""`simba schedule`: runs at intervals, one at a time, on the leader only."""
+"""`simba schedule`: runs at intervals, one at a time, on the leader only.
+
+    schedule_test.py SET_CLOCK    the library of set_clock.c, or empty where nothing can be preloaded
+"""
 import json
 import os
 import re
@@ -8,12 +11,13 @@ import sqlite3
 import sys
 import time
 
+import program
 from program import (Blocked, Simba, case, contains, equal, is_alive, is_free, lines, main, now,
                      number, read, run, stays_taken, steal, true, url, wait_until)
 
 
-def schedule(*options, script, identity="a"):
-    return Simba("--exact-id", identity, "schedule", "m", *options, "--", "bash", "-c", script)
+def schedule(*options, script, identity="a", env=None):
+    return Simba("--exact-id", identity, "schedule", "m", *options, "--", "bash", "-c", script, env=env)
 
 
 def stamp(word):
@@ -246,6 +250,9 @@ def run_once():
     equal(program.end(), 0)
 
 
+LOOK = 6 * program.TTL  # from one look at the store's clock to the next
+
+
 def leads(program):
     wait_until(lambda: "leading 'm'" in program.said(), "it leads")
     return program
@@ -342,6 +349,36 @@ def times_of_the_calendar_are_those_of_the_zone():
     equal(len(times("start")), 2)
 
 
+def set_clock(ahead_s):
+    return program.clock(sys.argv[1], ahead_s)
+
+
+@case
+def a_clock_that_is_set_forward_and_back_while_a_run_is_waited_for_runs_it_once():
+    """As after a pause of a virtual machine, which stops the clock that waits are counted by."""
+    leader = leads(schedule("--at", clock(7200), "--timezone", "UTC", script=stamp("start"), env=set_clock(0)))
+    wait_until(lambda: 7000 < (seconds_to_the_next_run() or 0) <= 7200, "it is two hours to the run")
+    set_clock(7300)
+    await_runs(1)
+    wait_until(lambda: 86000 < seconds_to_the_next_run() <= 7200 + 86400, "the next one is that of tomorrow")
+    set_clock(0)
+    time.sleep(1.2 * LOOK)  # nothing is to happen
+    true(86000 < seconds_to_the_next_run() <= 7200 + 86400, "it stays that of tomorrow")
+    equal(leader.end(), 0)
+    equal(len(times("start")), 1)
+
+
+@case
+def a_clock_that_was_years_ahead_at_first_delays_no_run():
+    """As that of a machine before it has asked for the time."""
+    leader = leads(schedule("--at", clock(7200), "--timezone", "UTC", script=stamp("start"), env=set_clock(1000 * 86400)))
+    wait_until(lambda: (seconds_to_the_next_run() or 0) > 999 * 86400, "it waits for years")
+    set_clock(0)
+    wait_until(lambda: 7000 < seconds_to_the_next_run() <= 7200, "it is two hours to the run")
+    equal(leader.end(), 0)
+    equal(len(times("start")), 0)
+
+
 @case
 def a_time_of_the_calendar_comes():
     """It takes a minute at most."""
@@ -356,7 +393,8 @@ def a_time_of_the_calendar_comes():
 def what_is_no_time_is_refused():
     for options in ([], ["--every", "1h", "--at", "02:30"], ["--at", "25:00"], ["--cron", "* * * *"],
                     ["--cron", "0 0 30 2 *"], ["--at", "02:30", "--timezone", "Europe/Nowhere"],
-                    ["--at", "02:30", "--timezone", "Europe"], ["--cron", "*/4294967297 * * * *"],
+                    ["--at", "02:30", "--timezone", "Europe"], ["--at", "02:30", "--timezone", "."],
+                    ["--at", "02:30", "--timezone", "right/UTC"], ["--cron", "*/4294967297 * * * *"],
                     ["--every", "1h", "--timezone", "UTC"], ["--every", "1h", "--missed", "all"]):
         program = run("schedule", *options, "m", "--", "touch", "ran")
         equal(program.code, 64)
