@@ -101,13 +101,20 @@ static socklen_t name_socket(const char *path, union address *ret_address)
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
 
+/* What else has come in its place is not ours. */
+static bool is_socket(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 /* A socket that a process has left behind refuses connections; one that is in use stays. */
 static void remove_stale(const union address *address, socklen_t length)
 {
-    struct stat status;
     const char *path = address->local.sun_path;
 
-    if (lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode))
+    if (!is_socket(path))
         return;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && connect(fd, &address->any, length) != 0 && errno == ECONNREFUSED)
@@ -227,6 +234,6 @@ void cli_listen_stop(struct cli_listen *own)
         return;
     own->module->stop(own->server);
     own->server = NULL;
-    if (own->path[0] != '\0')
+    if (own->path[0] != '\0' && is_socket(own->path))
         unlink(own->path);
 }

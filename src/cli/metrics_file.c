@@ -4,6 +4,7 @@
  */
 #include "cli/metrics_file.h"
 
+#include "base/text.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -12,19 +13,27 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* The names of mutexes that `lock` takes have no control characters. */
+/* The names of mutexes that `lock` takes have no control characters. A collector drops a file that
+ * is not UTF-8. */
 static void write_label(const char *mutex, char *label, size_t size)
 {
-    size_t length = (size_t)snprintf(label, size, "{mutex=\"");
+    struct sb_text text;
 
-    for (; *mutex != '\0'; mutex++) {
-        if (*mutex == '"' || *mutex == '\\')
-            label[length++] = '\\';
-        label[length++] = *mutex;
+    sb_text_init(&text, label, size);
+    sb_text_add(&text, "{mutex=\"");
+    for (size_t length; *mutex != '\0'; mutex += length) {
+        bool escaped = *mutex == '"' || *mutex == '\\';
+        length = sb_utf8_length(mutex);
+        if (length > 0)
+            sb_text_add(&text, "%s%.*s", escaped ? "\\" : "", (int)length, mutex);
+        else
+            sb_text_add(&text, "?");
+        length += length == 0;
     }
-    snprintf(label + length, size - length, "\"}");
+    sb_text_add(&text, "\"}");
 }
 
 static void add(FILE *stream, const char *name, const char *help, const char *label, int64_t value)
@@ -76,6 +85,18 @@ static bool write_text(int fd, const struct cli_metrics_run *run)
     return fclose(stream) == 0 && written;
 }
 
+/* A link is replaced, and what it leads to stays; root could replace a device, such as
+ * /dev/null. */
+static bool is_replaceable(const char *path)
+{
+    struct stat status;
+
+    if (lstat(path, &status) != 0)
+        return true;
+    errno = EEXIST;
+    return S_ISREG(status.st_mode) || S_ISLNK(status.st_mode);
+}
+
 /* node_exporter reads *.prom only, and so not the file that is being written. */
 void cli_metrics_file_write(const char *path, const struct cli_metrics_run *run)
 {
@@ -83,7 +104,7 @@ void cli_metrics_file_write(const char *path, const struct cli_metrics_run *run)
 
     errno = ENAMETOOLONG;
     int length = snprintf(next, sizeof next, "%s.%ld", path, (long)getpid());
-    bool fits = length > 0 && (size_t)length < sizeof next;
+    bool fits = length > 0 && (size_t)length < sizeof next && is_replaceable(path);
     if (fits)
         unlink(next); /* of a process that had our number and died */
     int fd = fits ? open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644) : -1;

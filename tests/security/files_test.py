@@ -7,6 +7,7 @@ import glob
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 
@@ -320,6 +321,42 @@ def a_link_in_the_place_of_a_folder_for_one_run_is_not_followed():
 
 
 # ---- Other rights -------------------------------------------------------------------------------
+
+# ---- What is written -----------------------------------------------------------------------------
+
+@case
+def a_file_of_metrics_replaces_no_device_and_writes_through_no_link():
+    write("target", "untouched")
+    os.symlink("target", "link")
+    os.link("target", "second")
+    os.mkfifo("device")
+    for path in ("link", "second"):
+        equal(run("lock", "--metrics-file", path, "m", "--", "true").said(), "")
+        contains(read(path), "simba_lock_exit_code")
+        equal(read("target"), "untouched")
+    contains(run("lock", "--metrics-file", "device", "m", "--", "true").said(), "'device' was not written: File exists")
+    true(stat.S_ISFIFO(os.stat("device").st_mode), "it is replaced")
+    if os.getuid() == 0:
+        folder("shared", mode=0o1777)
+        os.symlink("/etc/simba-metrics", "shared/m.prom")
+        os.lchown("shared/m.prom", HOSTILE, HOSTILE)
+        run("lock", "--metrics-file", "shared/m.prom", "m", "--", "true")
+        true(not os.path.exists("/etc/simba-metrics"), "it wrote through a link")
+
+
+@case
+def a_socket_to_listen_at_removes_nothing_but_a_socket():
+    write("target", "untouched")
+    os.symlink("target", "socket")
+    equal(run("lead", "--listen", f"unix:{os.getcwd()}/socket", "m", "--", "true").code, REFUSED)
+    os.remove("socket")
+    program = Simba("lead", "--listen", f"unix:{os.getcwd()}/socket", "m", "--", "sleep", "100")
+    wait_until(lambda: "leading" in program.said(), "it leads")
+    equal(os.stat("socket").st_mode & 0o022, 0)
+    os.rename("target", "socket")
+    program.end()
+    equal(read("socket"), "untouched")
+
 
 @case
 def a_program_with_other_rights_does_not_tell_which_files_exist():
