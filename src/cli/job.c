@@ -131,8 +131,23 @@ static int check_mutex(struct cli_job *job, const char *mutex)
     return code;
 }
 
+/* One slot that somebody else can release is enough. */
+static int check_slots(struct cli_job *job)
+{
+    char name[SIMBA_MUTEX_MAX + 16];
+    int code = SIMBA_EMISUSE;
+
+    for (int i = 0; i < job->slots && code == SIMBA_EMISUSE; i++) {
+        snprintf(name, sizeof name, "%s#%d", job->mutex, i);
+        code = check_mutex(job, name);
+    }
+    return code;
+}
+
 int cli_job_check(struct cli_job *job)
 {
+    if (job->slots > 0)
+        return check_slots(job);
     int code = job->names_count > 0 ? SIMBA_OK : check_mutex(job, job->mutex);
 
     for (size_t i = 0; i < job->names_count && code == SIMBA_OK; i++)
