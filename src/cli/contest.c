@@ -190,8 +190,8 @@ static int report_unreachable(const struct cli_contest *c, const char *why)
 }
 
 /* A waiter sends nothing while another's lease lasts: the store may have died since it named the
- * owner. Otherwise it says what is true of the owner now. */
-static bool store_answers(const struct cli_contest *c, struct simba_owner *owner,
+ * owner. Otherwise it says what is true of the owner now, and since when it owns. */
+static bool store_answers(struct cli_contest *c, struct simba_owner *owner,
                           struct simba_error *error)
 {
     struct simba_mutex_status *list = NULL;
@@ -199,8 +199,11 @@ static bool store_answers(const struct cli_contest *c, struct simba_owner *owner
 
     const char *mutex = c->job->names_count > 0 ? c->job->names[0] : c->job->mutex;
     int code = simba_client_status(c->job->client, mutex, ANSWER_MS, &list, &count, error);
-    if (code == SIMBA_OK && count > 0 && list->owner.id[0] != 0 && !cli_job_is_group(c->job))
+    if (code == SIMBA_OK && count > 0 && list->owner.id[0] != 0 && !cli_job_is_group(c->job)) {
         *owner = list->owner;
+        if (list->since_ms > 0)
+            cli_progress_date(&c->progress, owner, list->since_ms);
+    }
     simba_free(list);
     return simba_error_group(code) != SIMBA_GROUP_UNAVAILABLE &&
            simba_error_group(code) != SIMBA_GROUP_CONTENDED;
@@ -217,9 +220,11 @@ static int report_contended(struct cli_contest *c)
 
     if (atomic_load(&c->locker) != NULL)
         simba_locker_owner(c->locker, &owner);
-    if (cli_job_is_bounded(c->job) && !store_answers(c, &owner, &error))
+    wanted = wanted && !c->job->cli->quiet;
+    if ((cli_job_is_bounded(c->job) || wanted) && !store_answers(c, &owner, &error) &&
+        cli_job_is_bounded(c->job))
         return report_unreachable(c, error.text);
-    if (!wanted || c->job->cli->quiet)
+    if (!wanted)
         return c->contended_code;
     cli_progress_describe(&c->progress, &owner, owned, sizeof owned);
     if (cli_job_is_group(c->job))

@@ -1,8 +1,8 @@
 /*
  * progress.c - tells the user who owns the mutex that is waited for.
  *
- * No store keeps when a term began: how long it lasts is what this program has seen of it. The end
- * of a lease is not shown, since most owners renew.
+ * How long a term lasts is what this program has seen of it, unless the store was asked. The end of
+ * a lease is shown only where it is longer than ours, as scripts have them: most owners renew.
  */
 #include "cli/progress.h"
 
@@ -77,19 +77,40 @@ static const char *relation(const struct cli_progress *progress)
     return cli_job_runs_under(progress->owner.id) ? " (under which this runs)" : "";
 }
 
+/* A lease that would have begun in the future if it were as long as ours is a longer one. */
+static void describe_lease(const struct simba_owner *owner, char *buffer, size_t size)
+{
+    int64_t now_ms = simba_now_ms();
+    bool longer = owner->acquired_at_ms > now_ms;
+    char time[32];
+
+    cli_text_duration(longer ? sb_time_left(owner->transition_at_ms, now_ms)
+                             : now_ms - owner->acquired_at_ms,
+                      time, sizeof time);
+    if (owner->transition_at_ms == SIMBA_INFINITE)
+        buffer[0] = 0;
+    else
+        snprintf(buffer, size,
+                 longer ? "; lease ends in %s unless renewed" : "; lease renewed %s ago", time);
+}
+
+void cli_progress_date(struct cli_progress *progress, const struct simba_owner *owner,
+                       int64_t since_ms)
+{
+    see(progress, owner);
+    progress->seen_ms = since_ms;
+    progress->succeeded = true;
+}
+
 void cli_progress_describe(struct cli_progress *progress, const struct simba_owner *owner,
                            char *buffer, size_t size)
 {
     char age[64];
-    char lease[64] = "";
-    char ago[32];
+    char lease[96];
 
     see(progress, owner);
     describe_age(progress, age, sizeof age);
-    if (owner->transition_at_ms != SIMBA_INFINITE)
-        snprintf(
-            lease, sizeof lease, "; lease renewed %s ago",
-            format_seconds(sb_max(simba_now_ms() - owner->acquired_at_ms, 0), ago, sizeof ago));
+    describe_lease(owner, lease, sizeof lease);
     snprintf(buffer, size, "held by %s%s%s%s", owner->id, relation(progress), age, lease);
 }
 

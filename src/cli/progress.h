@@ -18,7 +18,8 @@ struct cli_progress {
 
     struct simba_owner owner; /* as it was seen last */
     int64_t seen_ms;          /* since when its term was; 0: none was */
-    bool succeeded;           /* another one was seen before, so it is not older than that */
+    bool succeeded;           /* it is not older than that: the store has told, or another one
+                               * was seen before */
     bool renewed;             /* since it was first seen */
 };
 
@@ -37,6 +38,10 @@ void cli_progress_show(struct cli_progress *progress, const struct simba_owner *
 
 /* The wait is over: removes the line. */
 void cli_progress_end(struct cli_progress *progress);
+
+/* The store has told since when the owner owns. */
+void cli_progress_date(struct cli_progress *progress, const struct simba_owner *owner,
+                       int64_t since_ms);
 
 /* "held by ID for at least 2m; lease renewed 3s ago", of an owner that was read from the store just
  * now. */

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,6 +95,8 @@ def a_term_that_is_gone_is_70_and_nothing_of_another_is_touched():
     term = acquire("--for", "300ms", "-n")
     wait_until(lambda: owner() == "", "the lease has ended")
     next_term = acquire("--for", "1m", "-n")
+    said = run("lock", "-n", "m", "--", "true").said()
+    true(re.search(r"; lease ends in (59s|1m) unless renewed\n", said), said)
     for verb in ["renew", "release"]:
         late = run(verb, "m", *named(term), *(["--for", "1m"] if verb == "renew" else []))
         equal(late.code, 70)

@@ -6,6 +6,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -94,10 +95,12 @@ def the_exit_codes_are_those_of_the_table():
 def a_mutex_that_is_held_is_75_and_its_owner_is_named():
     holder = Simba(*LONG, "--exact-id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
-    for options in (["-n"], ["-w", "1s"]):
+    for options in (["-n"], ["-w", "1500ms"], ["-n"]):
         program = run("lock", *options, "m", "--", "touch", "ran")
         equal(program.code, 75)
-        contains(program.said(), "holder")
+        contains(program.said(), "held by holder")
+    if json.loads(read(run("status", "--json", "m").out))[0]["held_ms"] is not None:
+        true(re.search(r"held by holder for \d+s(; lease ends in \d+s unless renewed)?\n", program.said()), program.said())
     equal(run("lock", "-n", "-E", "9", "m", "--", "touch", "ran").code, 9)
     equal(holder.end(), 128 + signal.SIGTERM)
     equal(run("lock", "-n", "m", "--", "true").code, 0)
@@ -111,6 +114,31 @@ def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
         equal(program.code, 64)
         contains(program.said(), "it would wait for itself for ever")
     true(not os.path.exists("ran"), "it ran")
+
+
+@use_store
+def a_command_that_asks_for_a_slot_is_refused_if_it_runs_under_all_of_them():
+    program = run(*LONG, "lock", "--slots", "1", "s", "--", PROGRAM, "lock", "--slots", "1", "s", "--", "touch", "ran")
+    equal(program.code, 64)
+    contains(program.said(), "it would wait for itself for ever")
+    true(not os.path.exists("ran"), "it ran")
+    program = run(*LONG, "lock", "--slots", "2", "two", "--", PROGRAM, "lock", "--slots", "2", "two", "--", "touch", "ran")
+    equal(program.code, 0)
+    true(os.path.exists("ran"), "there is another slot")
+
+
+@use_store
+def a_leader_whose_command_keeps_failing_lets_another_lead():
+    """If one waits: that is asked of the store."""
+    first = Simba(*LONG, "--exact-id", "a", "lead", "--restart-delay", "50ms", "--restart-delay-max", "2s", "--yield-after", "2",
+                  "m", "--", "sh", "-c", "echo a >>log; exit 3")
+    wait_until(lambda: len(lines("log")) >= 4, "alone it goes on")
+    true("so that another can lead" not in first.said(), first.said())
+    second = Simba(*LONG, "--exact-id", "b", "lead", "m", "--", "sh", "-c", "echo b >>log; exec sleep 100")
+    wait_until(lambda: "b" in lines("log"), "the other one leads")
+    contains(first.said(), "so that another can lead")
+    equal(second.end(), 0)
+    equal(first.end(), 0)
 
 
 @use_store
@@ -254,8 +282,8 @@ def a_store_that_stands_still_is_70_and_the_command_is_dead():
 
 def a_server_that_is_not_there_is_69():
     address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
-    verbs = (["lock", "m"], ["lock", "-w", "300ms", "-E", "0", "m"], ["lead", "-w", "0s", "m"],
-             ["schedule", "-w", "300ms", "--every", "1s", "m"])
+    verbs = (["lock", "m"], ["lock", "-w", "1s", "-E", "0", "m"], ["lead", "-w", "0s", "m"],
+             ["schedule", "-w", "1s", "--every", "1s", "m"])
     begin = now()
     programs = [Simba("-u", address, *verb, "--", "true") for verb in verbs]
     for program in programs:
