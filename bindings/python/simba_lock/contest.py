@@ -1,13 +1,14 @@
-"""A contender as a coroutine waits for it. All of it runs on one event loop."""
+"""A contender as a coroutine waits for it. All of it runs on one event loop, but for questions and close()."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from ._native import ffi, lib
-from .client import Client
-from .errors import AccessDenied, ConfigError, LockLost, MisuseError, SimbaError, Timeout, make_error
+from .client import Client, call_in
+from .errors import AccessDenied, ConfigError, LockLost, MisuseError, SimbaError, Timeout, check, make_error
 from .values import text
 
 # How often a wait asks whether the store refuses for good, in seconds.
@@ -27,16 +28,21 @@ class Contest:
         options.mutex, options.id, options.pull = mutex, given, pull
         options.user = client.listen(self._pass_on)
         result, error = ffi.new("simba_contender **"), ffi.new("struct simba_error *")
-        code = lib.simba_contender_create(client.handle, options, result, error)
-        if code != lib.SIMBA_OK:
-            raise make_error(code, error)
-        self.handle: Any = result[0]
-        self.id = text(lib.simba_contender_id(self.handle))
+        self._lock = threading.RLock()  # guards the handle
+        with client.usage:
+            code = lib.simba_contender_create(client.handle, options, result, error)
+            if code != lib.SIMBA_OK:
+                client.forget(options.user)
+                raise make_error(code, error)
+            self.handle: Any = result[0]
+            self.id = text(lib.simba_contender_id(self.handle))
+            client.add(self)
         self._client = client
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = False  # between a start and its STOPPED
         self._leaving = False  # a stop was begun
+        self._retired = False  # to be closed when it has stopped
         self._code = int(lib.SIMBA_OK)  # of the last stop
         self.fence = 0  # of the term that was won; 0: none
         self.lost = False
@@ -46,9 +52,8 @@ class Contest:
     # ---- Events --------------------------------------------------------------------------------
 
     def _pass_on(self, event: Any) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._take, int(event.type), int(event.fence), int(event.code))
+        if self._loop is not None:
+            call_in(self._loop, self._take, int(event.type), int(event.fence), int(event.code))
 
     def _take(self, kind: int, fence: int, code: int) -> None:
         if kind == lib.SIMBA_EVENT_ACQUIRED and not self._leaving:
@@ -59,8 +64,8 @@ class Contest:
             self._code = code
             self._running = False
             self._leaving = False
-            assert self._loop is not None
-            self._client.detach(self._loop)
+            if self._retired:
+                self.close()
         self._wake()
         if self.on_change is not None:
             self.on_change()
@@ -80,49 +85,57 @@ class Contest:
                 return False
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
-            await asyncio.wait({waiter}, timeout=left)  # wait_for of 3.11 can swallow a cancellation
+            try:
+                await asyncio.wait({waiter}, timeout=left)  # wait_for of 3.11 can swallow a cancellation
+            finally:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
         return True
 
     # ---- Acquire and release -------------------------------------------------------------------
 
     def is_owner(self) -> bool:
-        return (self.handle != ffi.NULL and self.fence != 0 and not self.lost
-                and self.fence == int(lib.simba_contender_fence(self.handle)))
+        if self.fence == 0 or self.lost or self._client.usage.is_forked:
+            return False
+        with self._lock:
+            return self.handle != ffi.NULL and self.fence == int(lib.simba_contender_fence(self.handle))
 
     def begin_stop(self) -> None:
         """Leaves the contest, or releases; STOPPED tells the end."""
-        if self._running and not self._leaving and self.handle != ffi.NULL:
-            self._leaving = True
-            lib.simba_contender_begin_stop(self.handle, ffi.NULL)
+        with self._lock:
+            if self._running and not self._leaving and self.handle != ffi.NULL:
+                self._leaving = True
+                lib.simba_contender_begin_stop(self.handle, ffi.NULL)
 
     def _start(self) -> None:
         assert self._loop is not None
-        if self.handle == ffi.NULL:
-            raise MisuseError(f"the lock '{self._name}' is closed", lib.SIMBA_EMISUSE)
-        self.fence, self.lost = 0, False
         error = ffi.new("struct simba_error *")
         self._client.attach(self._loop)
-        code = lib.simba_contender_start(self.handle, error)
-        if code != lib.SIMBA_OK:
-            self._client.detach(self._loop)
-            raise make_error(code, error)
-        self._running = True
+        with self._lock:
+            if self.handle == ffi.NULL:
+                raise self._closed()
+            self.fence, self.lost = 0, False
+            check(lib.simba_contender_start(self.handle, error), error)
+            self._running = True
+
+    def _closed(self) -> SimbaError:
+        return MisuseError(f"the lock '{self._name}' is closed", lib.SIMBA_EMISUSE)
+
+    def _last_error(self) -> SimbaError | None:
+        error = ffi.new("struct simba_error *")
+        with self._lock:
+            if self.handle == ffi.NULL:
+                return self._closed()
+            code = lib.simba_contender_last_error(self.handle, error)
+        return make_error(code, error) if code != lib.SIMBA_OK else None
 
     def _refusal(self) -> SimbaError | None:
         """Why waiting will not help."""
-        if self.handle == ffi.NULL:
-            return MisuseError(f"the lock '{self._name}' was closed", lib.SIMBA_EMISUSE)
-        error = ffi.new("struct simba_error *")
-        code = lib.simba_contender_last_error(self.handle, error)
-        found = make_error(code, error) if code != lib.SIMBA_OK else None
-        return found if isinstance(found, (AccessDenied, ConfigError)) else None
+        found = self._last_error()
+        return found if isinstance(found, (AccessDenied, ConfigError, MisuseError)) else None
 
     def _timeout(self) -> SimbaError:
-        error = ffi.new("struct simba_error *")
-        code = lib.simba_contender_last_error(self.handle, error) if self.handle != ffi.NULL else lib.SIMBA_OK
-        if code != lib.SIMBA_OK:
-            return make_error(code, error)
-        return Timeout(f"'{self._name}' was not acquired in time", lib.SIMBA_ETIMEDOUT)
+        return self._last_error() or Timeout(f"'{self._name}' was not acquired in time", lib.SIMBA_ETIMEDOUT)
 
     async def _wait_win(self, deadline: float | None) -> SimbaError | None:
         assert self._loop is not None
@@ -166,23 +179,32 @@ class Contest:
             raise make_error(self._code)
 
     def deadline_ms(self) -> int:
-        return int(lib.simba_contender_deadline_ms(self.handle)) if self.handle != ffi.NULL else 0
+        with self._lock:
+            return int(lib.simba_contender_deadline_ms(self.handle)) if self.handle != ffi.NULL else 0
 
     def window_ms(self) -> int:
         """How long before the deadline the renewals begin."""
-        return int(lib.simba_contender_window_ms(self.handle)) if self.handle != ffi.NULL else 0
+        with self._lock:
+            return int(lib.simba_contender_window_ms(self.handle)) if self.handle != ffi.NULL else 0
+
+    def retire(self) -> None:
+        """Closes without waiting for the store: what was left or released before may still be on its way."""
+        self._retired = True
+        if self._running and self._loop is not None and not self._loop.is_closed():
+            self.begin_stop()
+        else:
+            self.close()
 
     def close(self) -> None:
         """Stops and destroys; waits for the store."""
-        handle, self.handle = self.handle, ffi.NULL
+        if self._client.usage.is_forked:
+            return
+        with self._lock:
+            handle, self.handle = self.handle, ffi.NULL
+            self._running = False
         if handle == ffi.NULL:
             return
         lib.simba_contender_close(handle)
-        running, self._running = self._running, False
-        loop = self._loop
-        if running and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._end, loop)
-
-    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._client.detach(loop)
-        self._wake()
+        self._client.pump_if_free()
+        if self._loop is not None:
+            call_in(self._loop, self._wake)

@@ -1,21 +1,32 @@
 """A lock: acquire, work, release; for threads and for coroutines."""
 from __future__ import annotations
 
-import os
+import asyncio
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from ._native import ffi, lib
-from .client import Client, milliseconds
+from .client import Client, call_in, milliseconds
 from .contest import Contest
-from .errors import LockLost, MisuseError, SimbaError, check, make_error
+from .errors import LockLost, MisuseError, SimbaError, Timeout, check, make_error
+from .usage import Usage
 from .values import Owner, now, text
+
+Result = TypeVar("Result")
 
 # How long the main thread waits inside the library, where Ctrl-C cannot reach it, before another thread waits for it.
 DIRECT_MS = 20
+
+
+class _Wait:
+    """A coroutine's wait for a semaphore or a set, which a thread does for it. Guarded by the lock of the usage."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.is_abandoned = False
 
 
 class Lock:
@@ -30,15 +41,15 @@ class Lock:
         self._names = names  # of a set
         self._id = id
         self._timeout = timeout
-        self._locker: Any = ffi.NULL
+        self._made = ffi.new("simba_locker **")  # the library writes it, so that no interrupt can lose a locker
         self._contest: Contest | None = None
-        self._in_use: Any = None  # the contest, or the locker, that holds or acquires
+        self._in_use: object | None = None  # the contest, or what stands for an acquire of the locker
         self._fence = 0
-        self._pid = os.getpid()
-        self._free = threading.Condition(threading.RLock())  # guards the handle of the locker
-        self._inside = 0  # threads that are in a call with it
-        self._closed = False
-        client.handle  # raises when it is closed
+        self.usage = Usage(f"lock '{name}'")
+        self._free = self.usage.lock  # guards the handle of the locker
+        self._leaving = threading.Event()  # clear: an abandoned wait gives back what it has won
+        self._leaving.set()
+        client.usage.refuse()
         client.add(self)
 
     def __repr__(self) -> str:
@@ -53,7 +64,7 @@ class Lock:
     @property
     def held(self) -> bool:
         """Whether it is held at this instant."""
-        if self._in_use is None or self._fence == 0:
+        if self._in_use is None or self._fence == 0 or self.usage.is_forked:
             return False
         contest = self._contest
         if contest is not None and self._in_use is contest:
@@ -83,8 +94,10 @@ class Lock:
     @property
     def slot(self) -> int:
         """Of a semaphore that is held: from 0. Otherwise -1."""
+        if not self.held:
+            return -1
         with self._free:
-            return int(lib.simba_locker_slot(self._locker)) if self._locker != ffi.NULL and self.held else -1
+            return int(lib.simba_locker_slot(self._locker)) if self._locker != ffi.NULL else -1
 
     def fence_of(self, name: str) -> int:
         """The token of one mutex of a set."""
@@ -100,40 +113,36 @@ class Lock:
 
     # ---- For threads -----------------------------------------------------------------------------
 
+    @property
+    def _locker(self) -> Any:
+        return self._made[0]
+
     def _make_locker(self) -> None:
         options = ffi.new("struct simba_locker_options *")
         lib.simba_python_init_locker_options(options)
         mutex = ffi.new("char[]", self._name.encode())
         id = ffi.new("char[]", self._id.encode()) if self._id is not None else ffi.NULL
         options.mutex, options.id = mutex, id
-        options.user = ffi.NULL
-        result, error = ffi.new("simba_locker **"), ffi.new("struct simba_error *")
-        if self._slots is not None:
-            code = lib.simba_semaphore_create(self._client.handle, self._slots, options, result, error)
-        elif self._names is not None:
-            strings = [ffi.new("char[]", name.encode()) for name in self._names]
-            code = lib.simba_locker_create_set(self._client.handle, ffi.new("char *[]", strings), len(strings), options,
-                                               result, error)
-        else:
-            code = lib.simba_locker_create(self._client.handle, options, result, error)
-        check(code, error)
-        self._locker = result[0]
+        result, error = self._made, ffi.new("struct simba_error *")
+        with self._client.usage:
+            client = self._client.handle
+            if self._slots is not None:
+                code = lib.simba_semaphore_create(client, self._slots, options, result, error)
+            elif self._names is not None:
+                strings = [ffi.new("char[]", name.encode()) for name in self._names]
+                code = lib.simba_locker_create_set(client, ffi.new("char *[]", strings), len(strings), options, result,
+                                                   error)
+            else:
+                code = lib.simba_locker_create(client, options, result, error)
+            check(code, error)
 
-    @contextmanager
-    def _inside_locker(self) -> Iterator[None]:
-        """Around calls that may wait: close() waits for their end."""
+    def _drop_locker(self) -> None:
+        """Releases what it holds. Nobody else is inside of its calls."""
         with self._free:
-            if self._closed:
-                raise MisuseError(f"the lock '{self._name}' is closed", lib.SIMBA_EMISUSE)
-            if self._locker == ffi.NULL:
-                self._make_locker()
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._free:
-                self._inside -= 1
-                self._free.notify_all()
+            locker, self._made[0] = self._locker, ffi.NULL
+        if locker != ffi.NULL:
+            lib.simba_locker_close(locker)
+            self._client.pump_if_free()
 
     def _call_acquire(self, timeout_ms: int, error: Any) -> int:
         return int(lib.simba_locker_acquire_timeout(self._locker, timeout_ms, error))
@@ -152,13 +161,15 @@ class Lock:
             done.wait()
         except BaseException:
             lib.simba_locker_cancel(self._locker)
-            done.wait()
-            if codes[0] == lib.SIMBA_OK:
-                lib.simba_locker_release(self._locker, ffi.NULL)
+            while not done.is_set():
+                try:
+                    done.wait()
+                except KeyboardInterrupt:  # the first one is raised
+                    pass
             raise
         return codes[0]
 
-    def _acquire(self, timeout_ms: int, error: Any) -> int:
+    def _acquire_locker(self, timeout_ms: int, error: Any) -> int:
         if threading.current_thread() is not threading.main_thread() or timeout_ms <= DIRECT_MS:
             return self._call_acquire(timeout_ms, error)
         code = self._call_acquire(DIRECT_MS, error)
@@ -168,63 +179,106 @@ class Lock:
         left = timeout_ms if timeout_ms >= int(lib.SIMBA_INFINITE) - 1 else timeout_ms - DIRECT_MS
         return self._wait_interruptibly(left, error)
 
-    def _begin(self, user: Any) -> None:
-        self._client.handle  # raises when it is closed
+    def _begin(self, user: object) -> None:
         with self._free:
-            if self._in_use is not None:
+            self.usage.refuse()
+            self._client.usage.refuse()
+            if self._in_use is not None or not self._leaving.is_set():
                 raise MisuseError(f"'{self._name}' is already held or acquired by this Lock", lib.SIMBA_EBUSY)
             self._in_use = user
+            if not isinstance(user, Contest) and self._locker == ffi.NULL:
+                try:
+                    self._make_locker()
+                except BaseException:
+                    self._in_use = None
+                    raise
 
     def _won(self) -> None:
         self._fence = int(lib.simba_locker_fence(self._locker))
         self._client.hold(self)
 
-    def acquire(self, timeout: float | None = None) -> None:
-        """Waits until the lock is held, at most `timeout` seconds; raises Timeout then. None: the timeout of the lock."""
-        limit = milliseconds(timeout if timeout is not None else self._timeout, int(lib.SIMBA_INFINITE))
-        error = ffi.new("struct simba_error *")
-        with self._inside_locker():
-            self._begin(self._locker)
-            try:
-                check(self._acquire(limit, error), error)
-            except BaseException:
-                self._in_use = None
-                raise
-            self._won()
+    def _give_back(self, user: object) -> None:
+        """After an interrupt or a cancel: whatever it has won, and nothing of another acquire. The next one gets a new
+        locker, which no late cancel can end."""
+        try:
+            with self.usage:
+                if self._in_use is user:
+                    self._drop_locker()
+                    self._leave()
+        except MisuseError:
+            pass  # closed: that does the same
 
-    def try_acquire(self) -> bool:
-        """One attempt; False: another contender owns."""
+    def _too_late(self) -> Timeout:
+        return Timeout(f"'{self._name}' was not acquired in time", lib.SIMBA_ETIMEDOUT)
+
+    def _limit(self, timeout: float | None) -> int:
+        return milliseconds(timeout if timeout is not None else self._timeout, int(lib.SIMBA_INFINITE))
+
+    def _acquire_as(self, user: object, once: bool, limit_ms: int) -> bool:
+        """False: of a single attempt that found another owner."""
         error = ffi.new("struct simba_error *")
-        with self._inside_locker():
-            self._begin(self._locker)
-            code = lib.simba_locker_try_acquire(self._locker, error)
+        with self.usage:
+            code = int(lib.simba_locker_try_acquire(self._locker, error) if once
+                       else self._acquire_locker(limit_ms, error))
             if code == lib.SIMBA_OK:
                 self._won()
                 return True
-            self._in_use = None
-            if code == lib.SIMBA_ECONTENDED:
-                return False
-            raise make_error(code, error)
+        if once and code == lib.SIMBA_ECONTENDED:
+            return False
+        raise make_error(code, error)
+
+    def _acquire(self, once: bool, limit_ms: int) -> bool:
+        user = object()
+        self.usage.refuse()
+        if not self._leaving.wait(None if once or limit_ms >= int(lib.SIMBA_INFINITE) - 1 else limit_ms / 1000):
+            raise self._too_late()
+        try:
+            self._begin(user)
+            won = self._acquire_as(user, once, limit_ms)
+            if not won:
+                self._leave()
+            return won
+        except SimbaError:
+            if self._in_use is user:
+                self._leave()
+            raise
+        except BaseException:
+            self._give_back(user)
+            raise
+
+    def acquire(self, timeout: float | None = None) -> None:
+        """Waits until the lock is held, at most `timeout` seconds; raises Timeout then. None: the timeout of the lock."""
+        self._acquire(False, self._limit(timeout))
+
+    def try_acquire(self) -> bool:
+        """One attempt; False: another contender owns."""
+        return self._acquire(True, 0)
 
     def release(self) -> None:
         """Releases; raises LockLost if the lease was lost before. The lock is not held afterwards in any case."""
-        if self._in_use is None or self._in_use is self._contest:
-            raise MisuseError(f"'{self._name}' was not acquired by acquire()", lib.SIMBA_ESTATE)
-        error = ffi.new("struct simba_error *")
-        with self._inside_locker():
+        user = self._in_use
+        with self.usage:
+            if user is None or isinstance(user, Contest) or self._fence == 0:
+                raise MisuseError(f"'{self._name}' was not acquired by acquire()", lib.SIMBA_ESTATE)
+            error = ffi.new("struct simba_error *")
             try:
-                check(lib.simba_locker_release(self._locker, error), error)
-            finally:
-                self._leave()
+                code = int(lib.simba_locker_release(self._locker, error))
+            except BaseException:
+                self._give_back(user)
+                raise
+            self._leave()
+        check(code, error)
 
     def _leave(self) -> None:
-        self._in_use = None
         self._fence = 0
+        self._in_use = None
         self._client.let_go(self)
 
     def owner(self) -> Owner | None:
         """The owner as far as the last acquire() learned it."""
         found = ffi.new("struct simba_owner *")
+        if self.usage.is_forked:
+            return None
         with self._free:
             if self._locker == ffi.NULL:
                 return None
@@ -250,18 +304,24 @@ class Lock:
 
     # ---- For coroutines --------------------------------------------------------------------------
 
+    @property
+    def _is_one(self) -> bool:
+        """One mutex. Semaphores and sets compete for several, as planned by a thread that waits."""
+        return self._slots is None and self._names is None
+
     async def acquire_async(self, timeout: float | None = None) -> None:
         """The same for a coroutine. A cancelled wait leaves the queue by itself."""
-        if self._closed:
-            raise MisuseError(f"the lock '{self._name}' is closed", lib.SIMBA_EMISUSE)
-        if self._slots is not None or self._names is not None:
-            raise MisuseError("semaphores and sets are for threads: use asyncio.to_thread", lib.SIMBA_EUNSUPPORTED)
+        timeout = timeout if timeout is not None else self._timeout
+        self.usage.refuse()
+        if not self._is_one:
+            await self._acquire_by_thread(timeout)
+            return
         if self._contest is None:
             self._contest = Contest(self._client, self._name, self._id)
         contest = self._contest
         self._begin(contest)
         try:
-            await contest.acquire(timeout if timeout is not None else self._timeout)
+            await contest.acquire(timeout)
         except BaseException:
             self._in_use = None
             raise
@@ -269,12 +329,58 @@ class Lock:
         self._client.hold(self)
 
     async def release_async(self) -> None:
-        if self._in_use is None or self._in_use is not self._contest:
+        self.usage.refuse()
+        if not self._is_one:
+            await _in_thread(self.release)
+            return
+        contest = self._contest
+        if contest is None or self._in_use is not contest:
             raise MisuseError(f"'{self._name}' was not acquired by acquire_async()", lib.SIMBA_ESTATE)
         try:
-            await self._contest.release()
+            await contest.release()
         finally:
             self._leave()
+
+    async def _acquire_by_thread(self, timeout: float | None) -> None:
+        limit_ms = self._limit(timeout)
+        began = now()
+        while not self._leaving.is_set():
+            left = limit_ms / 1000 - (now() - began)
+            if not await _in_thread(lambda: self._leaving.wait(min(left, 3600.0))) and left <= 0:
+                raise self._too_late()
+        wait, user = _Wait(), object()
+
+        def run() -> None:
+            try:
+                self._acquire_as(user, False, limit_ms)
+            finally:
+                with self._free:
+                    wait.is_over = True
+                    abandoned = wait.is_abandoned
+                if abandoned:
+                    self._abandon(user)
+
+        self._begin(user)
+        try:
+            await _in_thread(run)
+        except SimbaError:
+            if self._in_use is user:
+                self._leave()
+            raise
+        except BaseException:
+            with self._free:
+                self._leaving.clear()
+                wait.is_abandoned = True
+                over = wait.is_over
+                if not over:
+                    self._cancel()
+            if over:
+                threading.Thread(target=self._abandon, args=[user], name="simba-release", daemon=True).start()
+            raise
+
+    def _abandon(self, user: object) -> None:
+        self._give_back(user)
+        self._leaving.set()
 
     async def __aenter__(self) -> Lock:
         await self.acquire_async()
@@ -297,31 +403,60 @@ class Lock:
         contest = self._contest
         if contest is not None and self._in_use is contest:
             return contest.id
-        with self._inside_locker():
+        self.usage.refuse()
+        with self._free:
+            if self._locker == ffi.NULL:
+                self._make_locker()
             return text(lib.simba_locker_id(self._locker))
+
+    def _cancel(self) -> None:
+        if self._locker != ffi.NULL:
+            lib.simba_locker_cancel(self._locker)
 
     def close(self) -> None:
         """Releases if it is held, ends an acquire of another thread, and frees what belongs to it. A lock that is not
         referred to any more closes itself; one that is held is referred to by its client."""
-        if self._pid != os.getpid():
+        if self.usage.is_forked:
             return
-        with self._free:
-            self._closed = True
-            while self._inside > 0:
-                lib.simba_locker_cancel(self._locker)
-                self._free.wait(0.1)
-            locker, self._locker = self._locker, ffi.NULL
-        if locker != ffi.NULL:
-            lib.simba_locker_close(locker)
+        self.usage.end(self._cancel)
+        self._drop_locker()
         if self._contest is not None:
             self._contest.close()
         self._leave()
 
     def __del__(self) -> None:
         try:
+            contest, self._contest = self._contest, None
+            if contest is not None and not self.usage.is_forked:
+                contest.retire()
             self.close()
         except (SimbaError, AttributeError):
-            pass  # it was not made, or the interpreter ends
+            pass  # it was not made
+
+
+async def _in_thread(function: Callable[[], Result]) -> Result:
+    """In a thread of its own: one that waits must not take the place of one that releases."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def tell(result: Result | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        try:
+            result = function()
+        except BaseException as error:
+            call_in(loop, tell, None, error)
+        else:
+            call_in(loop, tell, result, None)
+
+    threading.Thread(target=run, name="simba-wait", daemon=True).start()
+    return await future
 
 
 class _Releasing(AbstractContextManager[Lock]):

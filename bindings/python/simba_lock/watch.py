@@ -3,12 +3,25 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
+import weakref
 from typing import Any
 
 from ._native import ffi, lib
-from .client import Client
-from .errors import check
+from .client import Client, EventHandler, call_in
+from .errors import check, make_error
 from .values import Change, Owner, text
+
+
+def _weakly(method: weakref.WeakMethod[EventHandler]) -> EventHandler:
+    """So that a watch that nobody refers to closes itself."""
+
+    def call(event: Any) -> None:
+        found = method()
+        if found is not None:
+            found(event)
+
+    return call
 
 
 class Watch:
@@ -24,12 +37,17 @@ class Watch:
         lib.simba_python_init_observer_options(options)
         mutex = ffi.new("char[]", name.encode())
         options.mutex = mutex
-        options.user = client.listen(self._take)
+        options.user = client.listen(_weakly(weakref.WeakMethod(self._take)))
+        self._closing = threading.RLock()
         result, error = ffi.new("simba_observer **"), ffi.new("struct simba_error *")
-        check(lib.simba_observer_create(client.handle, options, result, error), error)
-        self._observer = result[0]
-        client.add(self)
-        check(lib.simba_observer_start(self._observer, error), error)
+        with client.usage:
+            code = lib.simba_observer_create(client.handle, options, result, error)
+            if code != lib.SIMBA_OK:
+                client.forget(options.user)
+                raise make_error(code, error)
+            self._observer = result[0]
+            client.add(self)
+            check(lib.simba_observer_start(self._observer, error), error)
 
     def _take(self, event: Any) -> None:
         if event.type != lib.SIMBA_EVENT_NOTIFIED:
@@ -39,16 +57,19 @@ class Watch:
     def _put(self, change: Change | None) -> None:
         self._changes.put(change)
         loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._changed.set)
+        if loop is not None:
+            call_in(loop, self._changed.set)
 
     def close(self) -> None:
-        if self._observer != ffi.NULL:
-            lib.simba_observer_close(self._observer)
-            self._observer = ffi.NULL
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._client.detach, self._loop)
-            self._put(None)
+        if self._client.usage.is_forked:
+            return
+        with self._closing:
+            observer, self._observer = self._observer, ffi.NULL
+            if observer == ffi.NULL:
+                return
+            lib.simba_observer_close(observer)
+        self._client.pump_if_free()
+        self._put(None)
 
     def __enter__(self) -> Watch:
         return self
@@ -60,8 +81,11 @@ class Watch:
         return self
 
     def __next__(self) -> Change:
-        self._client.start_thread()
-        change = self._changes.get()
+        try:
+            change = self._changes.get_nowait()
+        except queue.Empty:
+            self._client.start_thread()
+            change = self._changes.get()
         if change is None:
             self._changes.put(None)
             raise StopIteration
@@ -73,12 +97,12 @@ class Watch:
     async def __anext__(self) -> Change:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._client.attach(self._loop)
         while True:
             self._changed.clear()
             try:
                 change = self._changes.get_nowait()
             except queue.Empty:
+                self._client.attach(self._loop)
                 await self._changed.wait()
                 continue
             if change is None:
@@ -87,5 +111,7 @@ class Watch:
             return change
 
     def __del__(self) -> None:
-        if getattr(self, "_observer", ffi.NULL) != ffi.NULL:
+        try:
             self.close()
+        except AttributeError:
+            pass  # it was not made
