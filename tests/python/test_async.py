@@ -63,26 +63,110 @@ def test_a_wait_times_out_and_leaves_the_queue(client, name):
     asyncio.run(main())
 
 
-def test_a_storm_of_cancellations_leaves_nothing(client, name):
-    draw = random.Random(4)
+def mutexes_of(kind, name):
+    return {"lock": [name], "semaphore": [name, name + "#0", name + "#1"], "set": [name + "-1", name + "-2"]}[kind]
+
+
+def make(client, kind, name, **options):
+    if kind == "semaphore":
+        return client.semaphore(name, 2, **options)
+    return client.lock_all(name + "-1", name + "-2", **options) if kind == "set" else client.lock(name, **options)
+
+
+def is_clean(client, mutexes):
+    """No owner, no waiter."""
+    return all(client.queue(mutex) == [] and all(entry.owner is None for entry in client.status(mutex))
+               for mutex in mutexes)
+
+
+@pytest.mark.parametrize("kind", ["lock", "semaphore", "set"])
+def test_a_storm_of_cancellations_leaves_nothing(client, name, kind):
+    draw, ends = random.Random(4), [0]
 
     async def attempt(lock):
         try:
-            async with asyncio.timeout(draw.random() * 0.05):
-                await lock.acquire_async()
-                await lock.release_async()
+            async with asyncio.timeout(draw.random() * (0.05 if kind == "lock" else 0.2)):
+                async with lock:
+                    await asyncio.sleep(draw.random() * 0.01)
         except (TimeoutError, simba.SimbaError):
-            pass
+            ends[0] += 1
 
     async def main():
+        kept = [make(client, kind, name, id=f"kept-{number}") for number in range(4)]  # used again after a cancel
         for _ in range(6):
-            locks = [client.lock(name) for _ in range(12)]
+            locks = kept + [make(client, kind, name) for _ in range(8)]
             await asyncio.gather(*(attempt(lock) for lock in locks))
-        async with asyncio.timeout(PATIENCE):
-            async with client.lock(name) as last:
-                assert last.held
-        await wait_until(lambda: client.queue(name) == [])
-        assert client.status(name)[0].owner is None
+        for lock in kept:
+            async with asyncio.timeout(PATIENCE):
+                async with lock:
+                    assert lock.held and lock.fence > 0
+        del locks, lock, kept
+        await wait_until(lambda: is_clean(client, mutexes_of(kind, name)))
+
+    asyncio.run(main())
+    assert ends[0] > 0
+
+
+def test_a_semaphore_for_coroutines(client, name):
+    inside, most = [0], [0]
+
+    async def work():
+        async with client.semaphore(name, 2, timeout=PATIENCE) as lock:
+            assert lock.slot in (0, 1) and lock.held and lock.remaining > 0
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            await asyncio.sleep(0.005)
+            inside[0] -= 1
+
+    async def main():
+        await asyncio.gather(*(work() for _ in range(8)))
+        async with client.semaphore(name, 2), client.semaphore(name, 2):
+            third = client.semaphore(name, 2)
+            with pytest.raises(simba.Contended):
+                await third.acquire_async(0.2)
+            assert not third.held
+        await third.acquire_async(PATIENCE)
+        await third.release_async()
+        with pytest.raises(simba.MisuseError):
+            await third.release_async()
+
+    asyncio.run(main())
+    assert most == [2]
+    assert is_clean(client, mutexes_of("semaphore", name))
+
+
+def test_a_set_for_coroutines(client, name):
+    one, two = name + "-1", name + "-2"
+
+    async def main():
+        async with client.lock_all(two, one, timeout=PATIENCE) as both:
+            assert both.fence_of(one) > 0 and both.fence_of(two) > 0
+            with pytest.raises(simba.MisuseError):
+                await both.acquire_async()
+            assert await asyncio.to_thread(client.lock(one).try_acquire) is False
+        async with client.lock(two):
+            with pytest.raises(simba.Contended):
+                await client.lock_all(one, two).acquire_async(0.2)
+            await wait_until(lambda: client.status(one)[0].owner is None)
+        with pytest.raises(simba.ConfigError):
+            await client.lock_all(one, one).acquire_async()
+
+    asyncio.run(main())
+
+
+def test_coroutines_and_threads_share_a_semaphore(memory, name):
+    """More waiters than the default executor has threads: none keeps a holder from its release."""
+    async def work():
+        async with memory.semaphore(name, 1, timeout=PATIENCE):
+            await asyncio.sleep(0)
+
+    async def main():
+        lock = memory.semaphore(name, 1)
+        lock.acquire()
+        tasks = [asyncio.ensure_future(work()) for _ in range(60)]
+        await wait_until(lambda: len(memory.queue(name)) > 40)
+        lock.release()
+        await asyncio.gather(*tasks)
 
     asyncio.run(main())
 
