@@ -38,7 +38,8 @@ class Watch:
         mutex = ffi.new("char[]", name.encode())
         options.mutex = mutex
         options.user = client.listen(_weakly(weakref.WeakMethod(self._take)))
-        self._closing = threading.RLock()
+        self._lock = threading.RLock()
+        self._ended = False  # None was put: nothing follows
         result, error = ffi.new("simba_observer **"), ffi.new("struct simba_error *")
         with client.usage:
             code = lib.simba_observer_create(client.handle, options, result, error)
@@ -55,7 +56,11 @@ class Watch:
         self._put(Change(text(event.mutex), Owner.read(event.state.before), Owner.read(event.state.after)))
 
     def _put(self, change: Change | None) -> None:
-        self._changes.put(change)
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = change is None
+            self._changes.put(change)
         loop = self._loop
         if loop is not None:
             call_in(loop, self._changed.set)
@@ -63,11 +68,11 @@ class Watch:
     def close(self) -> None:
         if self._client.usage.is_forked:
             return
-        with self._closing:
+        with self._lock:
             observer, self._observer = self._observer, ffi.NULL
-            if observer == ffi.NULL:
-                return
-            lib.simba_observer_close(observer)
+        if observer == ffi.NULL:
+            return
+        lib.simba_observer_close(observer)
         self._client.pump_if_free()
         self._put(None)
 
