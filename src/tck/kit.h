@@ -132,6 +132,10 @@ sb_case sb_case_contract;
 /* property.c */
 sb_case sb_case_properties;
 
+/* groups.c */
+sb_case sb_case_semaphore;
+sb_case sb_case_set;
+
 /* contest.c */
 sb_case sb_case_multi_contend;
 sb_case sb_case_multi_process; /* forks: no thread may exist */

@@ -38,6 +38,8 @@ static const struct entry entries[] = {
     {"lock_timeout", sb_case_lock_timeout, false},
     {"stop_in_callback", sb_case_stop_in_callback, false},
     {"properties", sb_case_properties, false},
+    {"semaphore", sb_case_semaphore, false},
+    {"set", sb_case_set, false},
 };
 
 #define ENTRY_COUNT (sizeof(entries) / sizeof(entries[0]))

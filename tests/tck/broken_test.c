@@ -51,6 +51,8 @@ static void without_a_fault_the_same_backend_passes(void **state)
     assert_passes("handover_order");
     assert_passes("schedule");
     assert_passes("properties");
+    assert_passes("semaphore");
+    assert_passes("set");
 }
 
 static void an_acquire_that_always_grants_is_caught(void **state)
@@ -61,6 +63,8 @@ static void an_acquire_that_always_grants_is_caught(void **state)
     assert_caught(BROKEN_EVERYBODY_OWNS, "lock_timeout");
     assert_caught(BROKEN_EVERYBODY_OWNS, "handover_order");
     assert_caught(BROKEN_EVERYBODY_OWNS, "schedule");
+    assert_caught(BROKEN_EVERYBODY_OWNS, "semaphore");
+    assert_caught(BROKEN_EVERYBODY_OWNS, "set");
 }
 
 static void a_guard_that_makes_an_owner_is_caught(void **state)
