@@ -85,6 +85,7 @@ function take(head) {
   state.error = false;
   for (const update of head.rows) merge(update);
   state.dirty = true;
+  if (head.rows.some((update) => update.m === state.open)) fillPanel();
 }
 
 let source = null;
@@ -385,8 +386,11 @@ function drawHead() {
   }
   setText($("held"), `${held}`);
   setText($("waiting"), `${waiting}`);
-  setText($("handovers"), `${state.head ? state.head.handovers : 0}`);
-  setText($("losses"), `${state.head ? state.head.losses : 0}`);
+  for (const name of ["handovers", "losses"]) {
+    const count = state.head ? state.head[name] : 0, label = $(name).previousElementSibling;
+    setText($(name), `${count}`);
+    setText(label, count === 1 ? label.dataset.one : label.dataset.many);
+  }
   $("losses-box").className = state.head && state.head.losses > 0 ? "some" : "";
   setText($("store"), state.store || "");
   $("store").title = state.store || "";
@@ -449,6 +453,7 @@ function listItem(place, owner, right, small, bad) {
 function openPanel(mutex) {
   state.open = mutex;
   state.queue = null;
+  getSelection().removeAllRanges();
   $("panel").hidden = false;
   fillPanel();
   loadQueue();
@@ -493,9 +498,15 @@ function historyList(row) {
   return list.childElementCount ? list : element("p", "free", "no term in the last hour");
 }
 
+/* What is pressed, or marked to be copied, must not be replaced. */
+function isUsed(panel) {
+  const marked = getSelection();
+  return state.pressed || (!marked.isCollapsed && panel.contains(marked.anchorNode));
+}
+
 function fillPanel() {
   const panel = $("panel"), row = state.rows.get(state.open);
-  if (!row) return;
+  if (!row || isUsed(panel)) return;
   const focused = panel.contains(document.activeElement) ? document.activeElement.className : "";
   const top = panel.scrollTop, close = element("button", "close", "\u2715"), facts = element("dl", "facts");
   close.setAttribute("aria-label", "Close");
@@ -611,12 +622,14 @@ function onMove(event) {
 
 function onDown(event) {
   const line = event.target.closest(".line");
+  state.pressed = true;
   state.dragged = false;
   if (!line || event.button !== 0) return;
   drag = { line, x: event.clientX, from: timeAt(line, event.clientX) };
 }
 
 function onUp() {
+  state.pressed = false;
   if (drag && state.dragged && Math.abs(drag.to - drag.from) > 500)
     zoom(Math.abs(drag.to - drag.from), Math.max(drag.to, drag.from));
   drag = null;
