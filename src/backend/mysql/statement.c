@@ -56,10 +56,11 @@
 #define RESERVED "if(w.id IS NULL, 0, (if(? > 0, " NOW ", 0) + ?) | 1)"
 #define CALLED ", w.reserved_until = " NOW " + ?"
 
+/* Counted up to a bound, see docs/internals/sql.md. */
 #define PLACE                                                                                      \
     "(SELECT count(*) FROM (SELECT 1 FROM " WAITERS " w" BY_ORDER " WHERE w.mutex = ? AND"         \
     " w.reserved_until = 0 AND w.since <= (SELECT y.since FROM " WAITERS " y WHERE y.mutex = ?"    \
-    " AND y.id = ? AND y.reserved_until = 0) LIMIT 1000) p)"
+    " AND y.id = ? AND y.reserved_until = 0) LIMIT 101) p)"
 #define OWN_RESERVATION                                                                            \
     "coalesce((SELECT w.reserved_until FROM " WAITERS " w WHERE w.mutex = ? AND w.id = ?), 0)"
 

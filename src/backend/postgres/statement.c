@@ -109,10 +109,11 @@
 #define NOT_RESERVED                                                                               \
     "(" IS_FREE_FOR_LONG " OR NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED "))"
 
+/* Counted up to a bound, see docs/internals/sql.md. */
 #define PLACE                                                                                      \
     "(SELECT pg_catalog.count(*) FROM (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE                 \
     " AND w.since" OP("<=") "(SELECT w.since FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID     \
-                            " AND w.reserved_until" OP("=") "0) LIMIT 1000) p)"
+                            " AND w.reserved_until" OP("=") "0) LIMIT 101) p)"
 #define RESERVED_UNTIL                                                                             \
     "coalesce((SELECT pg_catalog.max(w.reserved_until) FROM " WAITERS " w WHERE " RESERVED "), 0)"
 
