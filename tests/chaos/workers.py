@@ -150,6 +150,10 @@ class ProgramWorker(threading.Thread):
     def pid(self):
         return self.process.pid
 
+    def has_failed_to_leave(self):
+        with open(os.path.join(self.world.folder, self.title + ".log"), encoding="utf-8") as file:
+            return "cannot" in file.read()
+
     def is_holder(self, who):
         return who is not None and who.split("/")[0] == self.title
 

@@ -141,8 +141,7 @@ class World:
         first = next((one for one in self.library_workers if one not in holders), self.library_workers[0])
         self._end([first])
         self._end([one for one in self.workers if one is not first])
-        for trace in self.store.left_behind():
-            self.note("remains", trace)
+        self._look_for_traces()
         self._look_for_processes()
 
     def _end(self, workers):
@@ -151,6 +150,15 @@ class World:
         for worker in workers:
             worker.end()
         self._look_for_places([one for one in workers if one in self.library_workers])
+
+    def _look_for_traces(self):
+        """What a server carries out later than the release behind it ends with its lease: others get the mutex then."""
+        left = self.store.left_behind()
+        if left and any(worker.has_failed_to_leave() for worker in self.workers):
+            self._pass_over()
+            left = self.store.left_behind()
+        for trace in left:
+            self.note("remains", trace)
 
     def _look_for_places(self, workers):
         """A place may be left where the store did not serve the worker that left it. Those that come later pass over
