@@ -136,17 +136,27 @@ class Relay:
             data = end.recv(65536)
             if end in self.clients:
                 self.heard = now()
-            self.to_server[end].sendall(data)
+            if self.passes(data, end in self.clients):
+                self.to_server[end].sendall(data)
         except OSError:
             data = b""
         if data == b"":
             self.close(end)
+
+    def passes(self, _data, _to_server):
+        """For those that lose something on the way."""
+        return True
 
     def close(self, end):
         for one in (end, self.to_server[end]):
             del self.to_server[one]
             self.clients.discard(one)
             one.close()
+
+    def reset(self):
+        with self.lock:
+            for end in list(self.clients):
+                self.close(end)
 
     def block(self, blocked):
         with self.lock:
@@ -155,8 +165,7 @@ class Relay:
     def stop(self):
         self.ended = True
         self.thread.join()
-        for end in list(self.clients):
-            self.close(end)
+        self.reset()
         self.listener.close()
 
 

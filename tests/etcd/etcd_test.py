@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """The etcd store on real servers: the kit, and failures of servers, leases, watches and logins.
 
-    etcd_test.py kit | failures | cluster
+    etcd_test.py kit | failures LATE_LOOP_TEST | cluster
 """
+import base64
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 from stage import HOLD, LONG, Running, etcdctl, keys, kill, main, mode, url  # which adds the folders of the others
 import servers
 from clock import PATIENCE
 from cuts import Relay
-from program import PROGRAM, Simba, contains, equal, is_alive, now, number, read, run, true, wait_until
+from program import PROGRAM, Simba, contains, equal, is_alive, now, number, read, run, true, wait_until, write
 
 
 # ---- The kit -------------------------------------------------------------------------------------
@@ -57,6 +61,13 @@ def a_process_that_stood_still_until_its_lease_ended_owns_no_more():
 
 
 @mode("failures")
+def an_answer_that_came_while_the_loop_did_not_run_is_read():
+    address = url("?command-timeout=200ms")
+    done = subprocess.run([sys.argv[2], address], check=False, capture_output=True, text=True, timeout=PATIENCE * 2)
+    equal((done.returncode, done.stdout if done.returncode else ""), (0, ""))
+
+
+@mode("failures")
 def two_contenders_of_one_client_have_keys_of_their_own():
     """The kit's contests would hang otherwise; here the keys are counted."""
     contest = Simba(*LONG, "lead", "m", "--", *HOLD)
@@ -68,6 +79,133 @@ def two_contenders_of_one_client_have_keys_of_their_own():
     wait_until(lambda: len(keys()) == 1, "the waiter's key goes")
     equal(contest.end(), 0)
     wait_until(lambda: not keys(), "nothing stays")
+
+
+# ---- Lost replies --------------------------------------------------------------------------------
+
+
+class Lossy(Relay):
+    """From when it is told on, the server gets everything, and nothing of what it says arrives: until `mend`, which
+    breaks the connection."""
+
+    def __init__(self):
+        self.word = None  # of the client, from which on replies are lost
+        self.losing = False
+        super().__init__(Running.server.port)
+
+    def passes(self, data, to_server):
+        self.losing |= to_server and self.word is not None and self.word in data
+        return to_server or not self.losing
+
+    def mend(self):
+        self.word, self.losing = None, False
+        self.reset()
+
+
+def created():
+    """{key: its creation}, as the server tells it."""
+    told = json.loads(Running.server.ctl("get", "--prefix", "tests/", "-w", "json"))
+    return {base64.b64decode(one["key"]).decode(): one["create_revision"] for one in told.get("kvs", [])}
+
+
+def through(relay, *arguments):
+    return Simba("-u", url(port=relay.port), *LONG, *arguments)
+
+
+@mode("failures")
+def a_creation_whose_reply_was_lost_is_repeated_and_finds_its_own_key():
+    """Another waits behind it meanwhile, and would own if the key went."""
+    relay = Lossy()
+    relay.word = b"tests/m/"
+    holder = through(relay, "lock", "m", "--", *HOLD)
+    wait_until(lambda: len(keys()) == 1, "the server has made the key")
+    before = created()
+    waiter = Simba(*LONG, "lock", "m", "--", "touch", "overtaken")
+    wait_until(lambda: len(keys()) == 2, "another waits")
+    relay.mend()
+    number("pid")
+    equal({key: revision for key, revision in created().items() if key in before}, before)
+    true(not os.path.exists("overtaken"), "the other has owned")
+    equal(holder.end(), 128 + signal.SIGTERM)
+    equal(waiter.wait(), 0)
+    wait_until(lambda: not keys(), "nothing stays")
+    relay.stop()
+
+
+@mode("failures")
+def a_release_whose_reply_was_lost_is_one():
+    relay = Lossy()
+    holder = through(relay, "lock", "m", "--", "sh", "-c", "touch ready; until test -e enough; do sleep 0.02; done")
+    wait_until(lambda: os.path.exists("ready"), "it holds")
+    relay.losing = True
+    write("enough", "")
+    wait_until(lambda: not keys(), "the server has deleted the key")
+    true(holder.process.poll() is None, holder.said())
+    relay.mend()
+    equal(holder.wait(), 0)
+    relay.stop()
+
+
+# ---- What Jepsen found of locks on etcd ----------------------------------------------------------
+
+
+@mode("failures")
+def jepsen_a_waiter_whose_lease_ended_while_it_stood_still_does_not_win_with_the_key_before_it():
+    """The client library of that time watched the key before its own only: when that went, it believed."""
+    first = etcdctl("lock", "tests/m")
+    contains(first.stdout.readline(), "tests/m/")
+    waiter = Simba("--ttl", "400ms", "--transition", "600ms", "lock", "m", "--", "touch", "believed")
+    wait_until(lambda: len(keys()) == 2, "it waits")
+    waiter.send(signal.SIGSTOP)
+    wait_until(lambda: len(keys()) == 1, "its lease ends")
+    second = etcdctl("lock", "tests/m")
+    wait_until(lambda: len(keys()) == 2, "another waits")
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+    contains(second.stdout.readline(), "tests/m/")
+    waiter.send(signal.SIGCONT)
+    wait_until(lambda: len(keys()) == 2, "it waits again, behind the other")
+    true(not os.path.exists("believed"), "it believes without a key")
+    second.send_signal(signal.SIGINT)
+    second.communicate()
+    equal(waiter.wait(), 0)
+
+
+@mode("failures")
+def jepsen_a_waiter_whose_lease_was_revoked_asks_for_its_own_key_when_the_one_before_it_goes():
+    """The two deletions are one after the other, so their events come together."""
+    first = etcdctl("lock", "tests/m")
+    contains(first.stdout.readline(), "tests/m/")
+    waiter = Simba(*LONG, "lock", "m", "--", "sh", "-c", "echo $SIMBA_FENCE >token")
+    wait_until(lambda: len(keys()) == 2, "it waits")
+    leases = [key.rpartition("/")[2] for key in sorted(keys(), key=created().get)]
+    waiter.send(signal.SIGSTOP)
+    for lease in reversed(leases):
+        Running.server.ctl("lease", "revoke", lease)
+    second = etcdctl("lock", "tests/m")
+    key = second.stdout.readline().strip()
+    since = created()[key]
+    waiter.send(signal.SIGCONT)
+    wait_until(lambda: len(keys()) == 2, "it waits again, behind the other")
+    true(not os.path.exists("token"), "it believes without a key")
+    for one in (first, second):
+        one.send_signal(signal.SIGINT)
+        one.communicate()
+    equal(waiter.wait(), 0)
+    true(number("token") > since, "its token is of the term behind the other's")
+
+
+@mode("failures")
+def jepsen_a_lock_that_was_lost_is_noticed_before_another_owns():
+    """The command ends by the clock of its host, while nothing is heard of the store."""
+    relay = Relay(Running.server.port)
+    holder = Simba("-u", url(port=relay.port), "--ttl", "1s", "--transition", "2s", "lock", "m", "--", *HOLD)
+    command = number("pid")
+    relay.block(True)
+    other = run("lock", "-w", "30s", "m", "--", "sh", "-c", f"kill -0 {command} 2>/dev/null && touch both; true")
+    equal((other.code, os.path.exists("both")), (0, False))
+    equal(holder.wait(), 70)
+    relay.stop()
 
 
 # ---- Watches -------------------------------------------------------------------------------------
@@ -120,17 +258,135 @@ def an_owner_outlives_a_restart_of_the_server():
 
 
 @mode("failures")
+def tokens_of_a_login_that_expire_are_renewed():
+    """Every second: those of a holder that renews, and of a waiter that has to watch again."""
+    server = servers.Etcd()
+    server.more = ("--auth-token-ttl", "1")
+    server.start()
+    for words in ("user add root:r1ght", "user grant-role root root", "auth enable"):
+        server.ctl(*words.split())
+    address = f"etcd://root:r1ght@127.0.0.1:{server.port}/tests"
+    holder = Simba("-u", address, "--ttl", "3s", "--transition", "10s", "lock", "m", "--", *HOLD)
+    number("pid")
+    waiter = Simba("-u", address, *LONG, "lock", "m", "--", "true")
+    wait_until(lambda: "held by" in waiter.said(), "it waits")
+    begin = now()
+    wait_until(lambda: now() > begin + 5 or holder.process.poll() is not None)  # the token is none any more
+    true(holder.process.poll() is None, holder.said())
+    equal(holder.end(), 128 + signal.SIGTERM)
+    begin = now()
+    equal(waiter.wait(), 0)
+    true(now() - begin < 5, f"it was not woken, it took {now() - begin}")
+    server.stop()
+
+
+class Refusing(threading.Thread):
+    """Answers every call as an etcd in trouble does, in just enough HTTP/2 for that. To bring a real one behind with its
+    work takes thousands of requests at once, and to cut one member off a network of its own."""
+
+    SETTINGS, HEADERS, LAST, BOTH = 4, 1, 1, 5
+
+    def __init__(self, status, sentence):
+        super().__init__(daemon=True)
+        fields = {"content-type": "application/grpc", "grpc-status": f"{status}", "grpc-message": sentence}
+        self.answer = b"\x88" + b"".join(bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+                                         for name, value in fields.items())
+        self.port = servers.free_port()
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:  # closed
+                return
+            with client, client.makefile("rwb") as stream, contextlib.suppress(OSError):
+                self.client = client
+                self.serve(stream)
+
+    def serve(self, stream):
+        def send(kind, flags, number_of, payload=b""):
+            stream.write(len(payload).to_bytes(3, "big") + bytes([kind, flags]) + number_of.to_bytes(4, "big") + payload)
+            stream.flush()
+        stream.read(24)  # the preface
+        send(self.SETTINGS, 0, 0)
+        while len(head := stream.read(9)) == 9:
+            stream.read(int.from_bytes(head[:3], "big"))
+            if head[3] in (0, self.HEADERS) and head[4] & self.LAST:
+                send(self.HEADERS, self.BOTH, int.from_bytes(head[5:], "big"), self.answer)
+            elif head[3] == self.SETTINGS and not head[4] & self.LAST:
+                send(self.SETTINGS, self.LAST, 0)
+
+    def stop(self):
+        """Ends the connection, too."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self.client.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self.listener.close()
+
+
+@mode("failures")
+def a_server_with_too_many_requests_says_what_to_do_and_is_waited_for():
+    busy = Refusing(8, "etcdserver: too many requests")
+    locker = run("-u", url(port=busy.port), "lock", "m", "--", "true")
+    equal(locker.code, 69)
+    contains(locker.said(), "too many requests")
+    contains(locker.said(), "look at its disk and its load")
+    leader = Simba("-u", url(port=busy.port), *LONG, "lead", "m", "--", *HOLD)
+    wait_until(lambda: "too many requests" in leader.said(), "it says so")
+    busy.stop()
+    relay = Relay(Running.server.port, busy.port)
+    number("pid")
+    equal(leader.end(), 0)
+    relay.stop()
+
+
+@mode("failures")
+def a_member_that_has_no_leader_is_passed_over_when_a_client_is_opened():
+    alone = Refusing(14, "etcdserver: no leader")
+    address = f"etcd://127.0.0.1:{alone.port},127.0.0.1:{Running.server.port}/tests"
+    locker = run("-u", address, "lock", "m", "--", "true")
+    equal((locker.code, locker.said()), (0, ""))
+    alone.stop()
+
+
+def fill(server):
+    """Until the alarm is on."""
+    for index in range(40):
+        try:
+            server.ctl("put", f"key-{index}", "x" * 16000)
+        except subprocess.CalledProcessError as full:
+            contains(full.stderr, "space exceeded")
+            break
+    contains(server.ctl("alarm", "list"), "NOSPACE")
+
+
+@mode("failures")
+def an_owner_keeps_its_lease_and_can_release_while_the_space_alarm_is_on():
+    server = servers.Etcd()
+    server.more = ("--quota-backend-bytes", "65536")
+    server.start()
+    address = f"etcd://127.0.0.1:{server.port}/tests"
+    holder = Simba("-u", address, "--ttl", "1s", "--transition", "5s", "lock", "m", "--", *HOLD)
+    number("pid")
+    fill(server)
+    begin = now()
+    wait_until(lambda: now() > begin + 8 or holder.process.poll() is not None)  # more than its lease
+    true(holder.process.poll() is None, holder.said())
+    equal(holder.end(), 128 + signal.SIGTERM)
+    equal(server.ctl("get", "--prefix", "--keys-only", "tests/").split(), [])
+    server.stop()
+
+
+@mode("failures")
 def a_space_alarm_says_what_to_do():
     server = servers.Etcd()
     server.more = ("--quota-backend-bytes", "65536")
     server.start()
     address = f"etcd://127.0.0.1:{server.port}/tests"
-    try:
-        for index in range(40):
-            server.ctl("put", f"key-{index}", "x" * 16000)
-    except subprocess.CalledProcessError as full:
-        contains(full.stderr, "space exceeded")
-    contains(server.ctl("alarm", "list"), "NOSPACE")
+    fill(server)
     locker = run("-u", address, "lock", "m", "--", "true")
     equal(locker.code, 69)
     contains(locker.said(), "etcdctl alarm disarm")
@@ -195,15 +451,51 @@ def without_a_majority_an_owner_ends_by_its_own_clock():
 
 
 @mode("cluster")
-def an_owner_survives_the_death_of_the_leader():
+def an_owner_and_a_waiter_survive_moves_of_the_leader():
+    holder = Simba("--ttl", "1s", "--transition", "10s", "lock", "m", "--", *HOLD)
+    number("pid")
+    waiter = Simba(*LONG, "lock", "m", "--", "true")
+    wait_until(lambda: len(keys()) == 2, "it waits")
+    for _ in range(4):
+        before = leader()
+        others = [one for one in Running.members if one is not before]
+        before.ctl("move-leader", f"{member_status(others[0])['header']['member_id']:x}")
+        wait_until(lambda one=others[0]: leader() is one, "it leads")
+    true(holder.process.poll() is None and waiter.process.poll() is None, holder.said() + waiter.said())
+    equal(len(keys()), 2)
+    equal(holder.end(), 128 + signal.SIGTERM)
+    equal(waiter.wait(), 0)
+
+
+@mode("cluster")
+def a_member_without_a_majority_is_named_with_the_reason():
+    """A client that knows one member only."""
+    os.environ["SIMBA_URL"] = url(port=Running.members[0].port)
+    for member in Running.members[1:]:
+        member.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: member_status(Running.members[0]).get("leader", 0) == 0, "it has no leader")
+    program = run("lock", "-w", "10s", "m", "--", "true")
+    for member in Running.members[1:]:
+        member.process.send_signal(signal.SIGCONT)
+    equal(program.code, 69)
+    contains(program.said(), "majority")
+    contains(program.said(), f"127.0.0.1:{Running.members[0].port}")
+    equal(run("lock", "-w", "30s", "m", "--", "true").code, 0)
+
+
+@mode("cluster")
+def an_owner_and_a_waiter_survive_the_death_of_the_leader():
+    """The last case: what a case starts, such as that member, ends with it."""
     holder = Simba("--ttl", "2s", "--transition", "20s", "lock", "m", "--", *HOLD)
     number("pid")
-    dead = leader()
-    kill(dead)
+    waiter = Simba(*LONG, "lock", "m", "--", "true")
+    wait_until(lambda: len(keys()) == 2, "it waits")
+    kill(leader())
     begin = now()
     wait_until(lambda: now() > begin + 5 or holder.process.poll() is not None)
-    true(holder.process.poll() is None, holder.said())
+    true(holder.process.poll() is None and waiter.process.poll() is None, holder.said() + waiter.said())
     equal(holder.end(), 128 + signal.SIGTERM)
+    equal(waiter.wait(), 0)
     equal(run("lock", "-w", "20s", "m", "--", "true").code, 0)
 
 

@@ -272,21 +272,24 @@ class Etcd(Server):
     def missing():
         return None if shutil.which("etcd") and shutil.which("etcdctl") else "there is no etcd"
 
-    def name(self):
+    def member_name(self):
         return f"m{self.peer_port}"
 
+    def endpoint(self):
+        return f"http://{self.address}:{self.port}"
+
     def command(self):
-        peer, client = f"http://127.0.0.1:{self.peer_port}", f"http://127.0.0.1:{self.port}"
-        members = ",".join(f"{one.name()}=http://127.0.0.1:{one.peer_port}" for one in self.cluster)
-        return ["etcd", "--name", self.name(), "--data-dir", f"{self.folder}/data", "--bcrypt-cost", "4",
+        peer = f"http://{self.address}:{self.peer_port}"
+        client = self.endpoint()
+        members = ",".join(f"{one.member_name()}=http://{one.address}:{one.peer_port}" for one in self.cluster)
+        return ["etcd", "--name", self.member_name(), "--data-dir", f"{self.folder}/data", "--bcrypt-cost", "4",
                 "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
                 "--initial-advertise-peer-urls", peer, "--initial-cluster", members,
                 "--log-level", "error", *([] if self.durable else ["--unsafe-no-fsync"]), *self.more]
 
     def ctl(self, *arguments, told=""):
         """What etcdctl says."""
-        return self.prepare("etcdctl", f"--endpoints=http://127.0.0.1:{self.port}", "--command-timeout=20s", *arguments,
-                            told=told)
+        return self.prepare("etcdctl", f"--endpoints={self.endpoint()}", "--command-timeout=20s", *arguments, told=told)
 
     def serves(self):
         """It listens before it has a leader."""

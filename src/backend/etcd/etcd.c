@@ -19,8 +19,11 @@
 struct question {
     struct sb_etcd_link link;
     struct sb_etcd_call call;
+    size_t asked;
     struct simba_error error;
 };
+
+static void ask(struct question *q);
 
 static void on_link_closed(void *user)
 {
@@ -32,26 +35,35 @@ static void on_link_changed(void *user)
     (void)user;
 }
 
+/* A member that cannot serve is left for the next one: it refuses the question, and another one
+ * that was sent before it was left. */
 static void on_answer(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
 {
     struct question *q = call->user;
+    size_t places = q->link.options->place_count;
 
     (void)maybe;
     q->error = *error;
-    sb_etcd_link_close(&q->link);
+    if (error->code == SIMBA_EUNAVAILABLE && simba_now_ms() < call->deadline_ms &&
+        q->asked < (places > 1 ? 2 * places : 1))
+        ask(q);
+    else
+        sb_etcd_link_close(&q->link);
 }
 
 /* A linearizable read: the cluster has a leader, and the user may read. */
-static void ask(struct question *q, const struct sb_etcd_options *o)
+static void ask(struct question *q)
 {
+    const struct sb_etcd_options *o = q->link.options;
     struct sb_etcd_range range;
 
+    q->asked++;
+    sb_etcd_call_clear(&q->call);
     sb_etcd_range_key(&range, o->prefix[0] != '\0' ? o->prefix : SB_ETCD_PROPERTIES);
     range.message.count_only = true;
     q->call.path = "/etcdserverpb.KV/Range";
     q->call.ended = on_answer;
     q->call.user = q;
-    q->call.deadline_ms = sb_later(simba_now_ms(), o->connect_timeout_ms);
     if (sb_etcd_call_add(&q->call, &range.message.base))
         sb_etcd_link_send(&q->link, &q->call);
     else
@@ -78,7 +90,8 @@ static int find_cluster(simba_backend *store, struct simba_error *error)
     q->link.up = q->link.down = on_link_changed;
     q->link.closed = on_link_closed;
     sb_etcd_link_start(&q->link);
-    ask(q, &store->options);
+    q->call.deadline_ms = sb_later(simba_now_ms(), store->options.connect_timeout_ms);
+    ask(q);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
     sb_etcd_call_clear(&q->call);

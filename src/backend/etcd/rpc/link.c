@@ -25,6 +25,7 @@
 #define DELAY_MIN_MS 20
 #define DELAY_MAX_MS 1000
 #define PATIENCE 3 /* times the command-timeout */
+#define TURN_MS 1  /* a timer that is due at once would run again before anything is read */
 
 static void connect_next(struct sb_etcd_link *l);
 static void take_waiting(struct sb_etcd_link *l);
@@ -67,6 +68,7 @@ static int64_t silent_at(const struct sb_etcd_link *l)
 static void schedule(struct sb_etcd_link *l)
 {
     int64_t at_ms = l->due_ms;
+    int64_t left_ms;
 
     if (!l->has_timer || l->state == SB_ETCD_CLOSING)
         return;
@@ -78,8 +80,9 @@ static void schedule(struct sb_etcd_link *l)
     uv_timer_stop(&l->timer);
     if (at_ms == SIMBA_INFINITE)
         return;
+    left_ms = sb_max(sb_time_left(at_ms, simba_now_ms()), TURN_MS);
     uv_update_time(l->loop);
-    uv_timer_start(&l->timer, on_timer, (uint64_t)sb_time_left(at_ms, simba_now_ms()), 0);
+    uv_timer_start(&l->timer, on_timer, (uint64_t)left_ms, 0);
 }
 
 /* A new call is rarely the first that is due, and looking at all others would cost more the more
