@@ -166,6 +166,9 @@ class Store:
         """The server that leads the others, where one does."""
         return None
 
+    def settle(self):
+        """Waits until the servers have got over the last fault."""
+
     def left_behind(self):
         """What is on the store beyond what may stay, as the store itself lists it."""
         return []

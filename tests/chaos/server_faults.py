@@ -10,6 +10,7 @@ from redis_store import RedisError
 from server import empty, fill
 
 REDIS = ("redis", "redis-sentinel", "redis-sentinel-async", "redis-cluster", "redis-cluster-async")
+ETCD = ("etcd", "etcd-cluster")
 CLOCK_STEPS = (-4, 5)  # seconds; several leases
 SLEW = (1.5, 4.0)      # in leases
 SLEW_LIMIT_PPM = 10000
@@ -21,7 +22,7 @@ fault("freeze-server-past-lease", "server", LONG, servers)(freeze("server"))
 fault("kill-server", "server", LONG, servers)(kill("server"))
 
 
-@fault("lose-data", "server", SHORT, only("redis", "mariadb", "postgres", "zookeeper"),
+@fault("lose-data", "server", SHORT, only("redis", "mariadb", "postgres", "zookeeper", "etcd"),
        excuses=("overlap", "tokens"))
 def lose_data(world, _dice):
     server = world.store.servers[0]
@@ -134,6 +135,28 @@ def full_server(world, _dice):
     server = world.store.servers[0]
     server.ask("CONFIG SET maxmemory 1")
     return server.name, lambda: server.ask("CONFIG SET maxmemory 0")
+
+
+# ---- What only etcd has ---------------------------------------------------------------------------
+
+@fault("move-leader", "server", NONE, only("etcd-cluster"))
+def move_leader(world, dice):
+    server = world.store.move_leader(dice)
+    return (server.name, None) if server else NOBODY
+
+
+@fault("compact", "server", NONE, only(*ETCD))
+def compact(world, dice):
+    server = world.pick_server(dice)
+    server.compact()
+    return server.name, None
+
+
+@fault("space-alarm", "server", LONG, only(*ETCD))
+def space_alarm(world, dice):
+    server = world.pick_server(dice)
+    server.fill()
+    return server.name, lambda: server.make_room(world.store.servers)
 
 
 # ---- The file of SQLite --------------------------------------------------------------------------

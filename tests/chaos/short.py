@@ -15,4 +15,6 @@ SHORT_FAULTS = {
     "postgres-standby": COMMON + ["promote-standby"],
     "zookeeper": COMMON + NETWORK,
     "zookeeper-ensemble": COMMON + ["kill-server", "stall-quorum"],
+    "etcd": COMMON + NETWORK + ["compact"],
+    "etcd-cluster": COMMON + ["kill-server", "move-leader", "isolate-master"],
 }

@@ -122,6 +122,7 @@ class World:
         for worker in self.library_workers:
             worker.revive()
         self.await_leaders(now() + LEASE_SECONDS)
+        self.store.settle()
 
     def await_leaders(self, since):
         """The leader has its writes accepted. A lease after all has healed, it has been renewed or won since; how
