@@ -24,6 +24,7 @@ DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
              *sorted(glob.glob("docs/**/*.md", root_dir=ROOT, recursive=True))]
 COMMANDS_HEADING = "## From the shell"
 TASKS = "docs/guide/tasks.md"
+SHORT_LEASE = {"SIMBA_TTL": "1s", "SIMBA_TRANSITION": "6s"}  # requests to hand over are heard after a ttl
 START, START_HEADING = "docs/guide/getting-started.md", "## On one machine"
 COMMAND_LINE, COMMAND_LINE_HEADING = "docs/guide/command-line.md", "## Sixty seconds"
 README_LINES = 130
@@ -237,7 +238,7 @@ def check_protections(security):
 
 def start_command(command, folder):
     """Starts it as a user would."""
-    environment = {"PATH": os.path.join(folder, "bin") + ":" + os.environ["PATH"], "HOME": folder}
+    environment = {"PATH": os.path.join(folder, "bin") + ":" + os.environ["PATH"], "HOME": folder, **SHORT_LEASE}
     environment.update({name: value for name, value in os.environ.items()
                         if name.endswith("SAN_OPTIONS")})
     return subprocess.Popen(["sh", "-c", "exec " + command], cwd=folder, env=environment,
@@ -246,10 +247,10 @@ def start_command(command, folder):
 
 
 def run_command(command, folder):
-    """Runs it to its end. `watch` and `lead` go on until they are interrupted, once they printed."""
+    """Runs it to its end. Some go on until they are interrupted, once they printed."""
     run = start_command(command, folder)
     output = ""
-    if " watch " in command or " lead " in command:
+    if re.search(" (watch|lead|schedule) ", command):
         output = run.stdout.readline()
         run.send_signal(signal.SIGINT)
     try:
@@ -268,7 +269,8 @@ def prepare_folder(folder, report="exit 0"):
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(PROGRAM, os.path.join(folder, "bin", "simba"))
     for name, script in (("backup.sh", "exit 0"), ("build.sh", "exit 0"), ("deploy.sh", "exit 0"),
-                         ("report.sh", report), ("upload.sh", "exit 0"), ("dispatcher", "echo leading; exec sleep 60")):
+                         ("report.sh", report), ("upload.sh", "exit 0"), ("check-api", "exit 0"),
+                         ("dispatcher", "echo leading; exec sleep 60"), ("api", "exec sleep 60")):
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\n{script}\n")
@@ -298,6 +300,39 @@ def check_scripts(text):
                 file.write(block)
             faults.append(run_command(f"sh -e ./{name}", folder))
         return list(filter(None, faults)) if faults else ["the page shows no script"]
+
+
+def check_tasks(text):
+    """The commands between the paragraphs, from the first to the last. At the one that asks to hand over there are three
+    hosts, and the first of them leads; a move is one to a new store."""
+    commands = re.findall(r"^    (simba .*?)(?:  #.*)?$", text, re.MULTILINE) + re.findall(r"`(simba (?:schedule|migrate) [^`]*)`", text)
+    with tempfile.TemporaryDirectory() as folder:
+        prepare_folder(folder)
+        hosts = []
+        faults = []
+        for command in commands:
+            if " handover " in command and not hosts:
+                hosts = [lead_as(host, folder) for host in ("host1", "host3", "host2")]
+            command = command.replace("FROM TO", "sqlite:$HOME/.local/state/simba/simba.db sqlite:new.db")
+            if " migrate " in command:
+                faults += [end_host(host) for host in hosts]
+            faults.append(run_command(command, folder))
+        verbs = {word for command in commands for word in command.split()} & {"schedule", "handover", "migrate", "lead", "status"}
+        return list(filter(None, faults)) if len(verbs) == 5 else [f"the page has only commands with {verbs}"]
+
+
+def lead_as(host, folder):
+    """Starts it, and waits until it takes part: in this order they are in line."""
+    run = start_command(f"simba --id {host} lead dispatcher -- ./dispatcher", folder)
+    for line in run.stdout:
+        if "leading" in line or "waiting for" in line:
+            break
+    return run
+
+
+def end_host(run):
+    run.terminate()
+    return "" if wait_for(run) == 0 else f"a host ended with {run.returncode}"
 
 
 def check_cron(page, machines=3):
@@ -443,6 +478,8 @@ def cases():
            check_equivalents(replaced(migration, "simba lock -w 30s", "simba lock --waiting 30s")), True)
     tasks = read(TASKS)
     yield f"{TASKS}: the scripts run", check_scripts(tasks), False
+    yield f"{TASKS}: the commands run", check_tasks(tasks), False
+    yield "twin: a host that does not wait", check_tasks(replaced(tasks, "--to host2 ", "--to host4 ")), True
     yield "twin: a script with an unknown option", check_scripts(replaced(tasks, "--for 10m", "--fore 10m")), True
     for page in (TASKS, START):
         yield f"{page}: a crontab line runs the job once", check_cron(read(page)), False
