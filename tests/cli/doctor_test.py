@@ -274,6 +274,15 @@ def a_server_that_may_lose_what_it_confirmed():
 
 
 @only("postgres")
+def a_server_that_ends_idle_sessions():
+    Running.store.sql("ALTER ROLE simba SET idle_session_timeout = '1s'")
+    try:
+        finds("idle sessions", "warning", "idle_session_timeout is 1 s, not longer than the lease", "ALTER ROLE")
+    finally:
+        Running.store.sql("ALTER ROLE simba RESET idle_session_timeout")
+
+
+@only("postgres")
 def a_table_without_the_columns_of_the_term():
     Running.store.sql("ALTER TABLE simba_mutex DROP COLUMN term_fence, DROP COLUMN term_since, DROP COLUMN term_version")
     findings = finds("table", "warning", "no columns term_", "ADD COLUMN term_fence")

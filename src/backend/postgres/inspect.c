@@ -18,10 +18,12 @@ static const char question[] =
     "SELECT " SETTING("server_version") ", " SETTING("fsync") ", " SETTING("synchronous_commit")
     ", " SETTING("synchronous_standby_names") ", pg_catalog.pg_is_in_recovery(),"
     " pg_catalog.pg_backend_pid(),"
-    " (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication)";
+    " (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication),"
+    " (SELECT setting FROM pg_catalog.pg_settings"
+    " WHERE name OPERATOR(pg_catalog.=) 'idle_session_timeout')";
 /* clang-format on */
 
-enum { VERSION, FSYNC, COMMIT, STANDBYS, IN_RECOVERY, PROCESS, REPLICAS, COLUMNS };
+enum { VERSION, FSYNC, COMMIT, STANDBYS, IN_RECOVERY, PROCESS, REPLICAS, IDLE_MS, COLUMNS };
 
 static const char add_terms[] = "ALTER TABLE simba_mutex ADD COLUMN term_fence bigint DEFAULT 0,"
                                 " ADD COLUMN term_since bigint DEFAULT 0,"
@@ -99,6 +101,25 @@ static void add_connection(const struct sb_postgres_connection *c, const struct 
                         "none: waiters hear of a release at once");
 }
 
+/* Servers before PostgreSQL 14 have no such setting. */
+static void add_idle_sessions(const struct server *server, int64_t lease_ms,
+                              struct sb_findings *findings)
+{
+    long long idle_ms = strtoll(server->values[IDLE_MS], NULL, 10);
+
+    if (idle_ms == 0)
+        sb_findings_add(findings, SIMBA_SEVERITY_OK, "idle sessions", NULL, "stay");
+    else if (idle_ms <= lease_ms)
+        sb_findings_add(findings, SIMBA_SEVERITY_WARNING, "idle sessions",
+                        "ALTER ROLE ... SET idle_session_timeout = 0, for the user of simba",
+                        "idle_session_timeout is %lld s, not longer than the lease of %lld s: a "
+                        "client between two renewals, or a waiter, is disconnected",
+                        idle_ms / 1000, (long long)(lease_ms / 1000));
+    else
+        sb_findings_add(findings, SIMBA_SEVERITY_OK, "idle sessions", NULL,
+                        "end after %lld s, longer than the lease", idle_ms / 1000);
+}
+
 int sb_postgres_inspect(struct sb_sql_connection *connection, int64_t lease_ms,
                         struct sb_findings *findings, struct sb_sql_failure *failure)
 {
@@ -107,7 +128,6 @@ int sb_postgres_inspect(struct sb_sql_connection *connection, int64_t lease_ms,
     struct sb_postgres_exchange exchange = {.take = take, .user = &server};
     int code = sb_postgres_exchange_begin(&exchange, c, failure);
 
-    (void)lease_ms;
     if (code != SIMBA_OK)
         return code;
     sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
@@ -119,6 +139,7 @@ int sb_postgres_inspect(struct sb_sql_connection *connection, int64_t lease_ms,
     add_server(&server, findings);
     add_connection(c, &server, findings);
     add_durability(&server, findings);
+    add_idle_sessions(&server, lease_ms, findings);
     sb_findings_add_replicas(findings, strtoul(server.values[REPLICAS], NULL, 10),
                              !is(&server, STANDBYS, ""),
                              "set synchronous_standby_names, or check fencing tokens");
