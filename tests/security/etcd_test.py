@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """etcd and those who are not to be trusted: servers that lie, and a user who may write beside the mutexes."""
 import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from servers import Etcd
 LEASE = 0x1234
 OTHER = key_value(b"tests/m/1111", 7, 0x1111)
 ENDS = [-2**63, -5, 0, 1, 2**62, 2**63 - 1]
-OK, UNAVAILABLE, LOST, CONTENDED = 0, 69, 70, 75
+OK, UNAVAILABLE, LOST, CONTENDED, DENIED = 0, 69, 70, 75, 77
 
 
 def url(port, user="", tls=""):
@@ -204,7 +205,7 @@ def a_server_that_asks_and_does_not_read_is_left():
         equal(program.code, UNAVAILABLE)
         contains(program.said(), "does not read what it is sent")
     with Cancels() as fake:
-        program = Simba("-u", url(fake.port), "watch", "m" * 200)
+        program = Simba("-u", url(fake.port).replace("2s", "500ms"), "watch", "m" * 200)
         wait_until(lambda: "for longer than a lease" in program.said(), "it misses the answers")
         peak = [line for line in read(f"/proc/{program.pid}/status").split("\n") if line.startswith("VmHWM")]
         true(int(peak[0].split()[1]) < 256 * 1024, peak[0])
@@ -248,7 +249,17 @@ def the_password_goes_to_no_server_that_is_not_the_one_of_the_url():
         equal(tried(fake, ca), (UNAVAILABLE, []))
 
 
-# ---- A user of the store -------------------------------------------------------------------------
+# ---- Users of the store ---------------------------------------------------------------------------
+
+class Server:
+    def __enter__(self):
+        self.server = Etcd()
+        self.server.start()
+        return self.server
+
+    def __exit__(self, *unused):
+        self.server.stop()
+
 
 @case
 def keys_that_another_user_has_made_do_not_stop_an_operator():
@@ -267,14 +278,33 @@ def keys_that_another_user_has_made_do_not_stop_an_operator():
         equal(run("-u", store, "lock", "-n", "q", "--", "true").code, OK)
 
 
-class Server:
-    def __enter__(self):
-        self.server = Etcd()
-        self.server.start()
-        return self.server
-
-    def __exit__(self, *unused):
-        self.server.stop()
+@case
+def a_user_without_rights_takes_nothing_but_can_keep_a_dead_owner_alive():
+    """The limit is etcd's: it asks nobody who he is who lists leases, names their keys or keeps them alive."""
+    with Server() as server:
+        for words in ("user add root:r", "user grant-role root root", "user add other:x", "user add locker:y",
+                      "role add locker", "role grant-permission locker --prefix=true readwrite tests/",
+                      "user grant-role locker locker", "auth enable"):
+            server.ctl(*words.split())
+        store = url(server.port, "locker:y@").replace("2s", "1s")
+        owner = Simba("-u", store, "lock", "m", "--", "sleep", "100")
+        wait_until(lambda: "held" in read(run("-u", store, "status", "--json").out), "it owns")
+        lease = server.ctl("--user", "other:x", "lease", "list").split()[-1]
+        for words in (["get", "tests/", "--prefix"], ["put", "tests/m/0", "x"], ["del", "tests/", "--prefix"],
+                      ["lease", "revoke", lease]):
+            try:
+                raise AssertionError(server.ctl("--user", "other:x", *words))
+            except subprocess.CalledProcessError as refused:
+                contains(refused.stderr, "permission denied")
+        denied = run("-u", url(server.port, "other:x@"), "lock", "-n", "m", "--", "true")
+        equal(denied.code, DENIED)
+        contains(server.ctl("lease", "timetolive", lease, "--keys"), "tests/m/")
+        with subprocess.Popen(["etcdctl", f"--endpoints=http://127.0.0.1:{server.port}", "lease", "keep-alive", lease],
+                              stdout=subprocess.DEVNULL) as keeper:
+            owner.end(signal.SIGKILL)
+            equal(run("-u", store, "lock", "-w", "4", "m", "--", "true").code, CONTENDED)
+            keeper.kill()
+        equal(run("-u", store, "lock", "-w", "30", "m", "--", "true").code, OK)
 
 
 if "etcd" not in os.environ["SIMBA_STORES"].split() or Etcd.missing():

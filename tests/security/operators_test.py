@@ -92,6 +92,27 @@ def forged_times_do_not_keep_prune_from_its_work():
         change("DELETE FROM simba_property WHERE name = ?", name)
     equal(actions("prune", "--unused-for", "0s")[1], {"m": "removed"})
 
+@case
+def a_forged_size_of_a_semaphore_lets_waiters_in_or_nobody_and_is_set_right_by_its_operator():
+    equal(run("lock", "--slots", "1", "s", "--", "true").code, OK)
+    for size in ("", "0", "-1", "257", "99999999999999999999", "1x", "a\x1b[2J"):
+        change("UPDATE simba_property SET value = ? WHERE name = 'slots'", size or "none")
+        program = run("lock", "-w", "1s", "--slots", "1", "s", "--", "true")
+        equal((size, program.code), (size, CONFIG))
+        contains(program.said(), "simba semaphore resize writes it anew")
+        true("\x1b" not in program.said(), program.said())
+        equal(run("semaphore", "resize", "s", "1").code, OK)
+        equal(run("lock", "-w", "10s", "--slots", "1", "s", "--", "true").code, OK)
+    holders = [Simba("lock", "--slots", "1", "s", "--", "sleep", "100") for _ in range(2)]
+    wait_until(lambda: "waiting for" in holders[0].said() + holders[1].said(), "one waits")
+    change("UPDATE simba_property SET value = '256' WHERE name = 'slots'")
+    wait_until(lambda: sum(one["state"] == "held" for one in json.loads(read(run("status", "--json").out))
+                           if "#" in one["mutex"]) == 2, "both hold, each a slot of its own")
+    contains(run("lock", "--slots", "1", "s", "--", "true").said(), "'s' has 256 slots, not 1")
+    for holder in holders:
+        holder.end()
+
+
 
 if __name__ == "__main__":
     sys.exit(main())
