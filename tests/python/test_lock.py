@@ -104,9 +104,12 @@ def test_misuse_is_refused(memory, name):
     with lock:
         with pytest.raises(simba.MisuseError):
             lock.acquire()
-    for bad in ("", " ", "x" * 300):
+    for bad in ("", " ", "x" * 300, name + "\0"):
         with pytest.raises(simba.ConfigError):
             memory.lock(bad).acquire()
+    for call in (memory.status, memory.queue, memory.force_release, memory.watch):
+        with pytest.raises(simba.ConfigError):
+            call(name + "\0")
     with pytest.raises(simba.ConfigError):
         lock.acquire(-1)
     memory.close()
@@ -125,6 +128,8 @@ def test_errors_are_sorted_by_what_to_do(started, monkeypatch):
         simba.open("nosuchstore://x")
     with pytest.raises(simba.ConfigError):
         simba.open("memory:x", config="x.yaml")
+    with pytest.raises(simba.ConfigError):
+        simba.open("memory:x\0y")
     monkeypatch.delenv("SIMBA_URL", raising=False)
     with pytest.raises(simba.ConfigError):
         simba.open()

@@ -15,7 +15,7 @@ from . import _log
 from ._native import ffi, lib
 from .errors import ConfigError, SimbaError, check, make_error
 from .usage import Usage
-from .values import MutexStatus, Owner, Waiter, text
+from .values import MutexStatus, Owner, Waiter, encode, text
 
 if TYPE_CHECKING:
     from .leader import Leader, Term
@@ -123,7 +123,7 @@ class Client:
             raise ConfigError("pass a URL or a configuration file, not both")
         error, result = ffi.new("struct simba_error *"), self._made
         if url is not None:
-            check(lib.simba_client_open(url.encode(), options, result, error), error)
+            check(lib.simba_client_open(encode(url), options, result, error), error)
         else:
             assert config is not None
             check(lib.simba_client_open_config(os.fsencode(config), options, result, error), error)
@@ -326,7 +326,7 @@ class Client:
     def status(self, name: str | None = None, *, timeout: float = 10.0) -> list[MutexStatus]:
         """What the store knows of one mutex or of all."""
         result, count, error = ffi.new("struct simba_mutex_status **"), ffi.new("size_t *"), ffi.new("struct simba_error *")
-        mutex = name.encode() if name is not None else ffi.NULL
+        mutex = encode(name) if name is not None else ffi.NULL
         with self.usage:
             check(lib.simba_client_status(self._handle, mutex, milliseconds(timeout, 0), result, count, error), error)
         try:
@@ -341,7 +341,7 @@ class Client:
         """The waiters of a mutex, the next one first."""
         result, count, error = ffi.new("struct simba_waiter **"), ffi.new("size_t *"), ffi.new("struct simba_error *")
         with self.usage:
-            check(lib.simba_client_queue(self._handle, name.encode(), milliseconds(timeout, 0), result, count, error),
+            check(lib.simba_client_queue(self._handle, encode(name), milliseconds(timeout, 0), result, count, error),
                   error)
         try:
             return [Waiter(text(entry.id), int(entry.since_ms) / 1000 if entry.since_ms != 0 else None)
@@ -353,7 +353,7 @@ class Client:
         """Takes a mutex from an owner that hangs; returns that owner, None if the mutex was free."""
         owner, error = ffi.new("struct simba_owner *"), ffi.new("struct simba_error *")
         with self.usage:
-            check(lib.simba_client_force_release(self._handle, name.encode(), milliseconds(timeout, 0), owner, error),
+            check(lib.simba_client_force_release(self._handle, encode(name), milliseconds(timeout, 0), owner, error),
                   error)
         return Owner.read(owner)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ._native import ffi, lib
 from .client import Client, call_in
 from .errors import AccessDenied, ConfigError, LockLost, MisuseError, SimbaError, Timeout, check, make_error
-from .values import text
+from .values import encode, text
 
 # How often a wait asks whether the store refuses for good, in seconds.
 LOOK_EVERY = 1.0
@@ -23,8 +23,8 @@ class Contest:
     def __init__(self, client: Client, name: str, id: str | None = None, pull: int = 0) -> None:
         options = ffi.new("struct simba_contender_options *")
         lib.simba_python_init_contender_options(options)
-        mutex = ffi.new("char[]", name.encode())
-        given = ffi.new("char[]", id.encode()) if id is not None else ffi.NULL
+        mutex = ffi.new("char[]", encode(name))
+        given = ffi.new("char[]", encode(id)) if id is not None else ffi.NULL
         options.mutex, options.id, options.pull = mutex, given, pull
         options.user = client.listen(self._pass_on)
         result, error = ffi.new("simba_contender **"), ffi.new("struct simba_error *")

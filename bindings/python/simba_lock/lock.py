@@ -13,7 +13,7 @@ from .client import Client, call_in, milliseconds
 from .contest import Contest
 from .errors import LockLost, MisuseError, SimbaError, Timeout, check, make_error
 from .usage import Usage
-from .values import Owner, now, text
+from .values import Owner, encode, now, text
 
 Result = TypeVar("Result")
 
@@ -103,7 +103,7 @@ class Lock:
         """The token of one mutex of a set."""
         self.check()
         with self._free:
-            return int(lib.simba_locker_fence_of(self._locker, name.encode())) if self._locker != ffi.NULL else 0
+            return int(lib.simba_locker_fence_of(self._locker, encode(name))) if self._locker != ffi.NULL else 0
 
     def check(self) -> None:
         """Raises LockLost unless the lock is held."""
@@ -120,8 +120,8 @@ class Lock:
     def _make_locker(self) -> None:
         options = ffi.new("struct simba_locker_options *")
         lib.simba_python_init_locker_options(options)
-        mutex = ffi.new("char[]", self._name.encode())
-        id = ffi.new("char[]", self._id.encode()) if self._id is not None else ffi.NULL
+        mutex = ffi.new("char[]", encode(self._name))
+        id = ffi.new("char[]", encode(self._id)) if self._id is not None else ffi.NULL
         options.mutex, options.id = mutex, id
         result, error = self._made, ffi.new("struct simba_error *")
         with self._client.usage:
@@ -129,7 +129,7 @@ class Lock:
             if self._slots is not None:
                 code = lib.simba_semaphore_create(client, self._slots, options, result, error)
             elif self._names is not None:
-                strings = [ffi.new("char[]", name.encode()) for name in self._names]
+                strings = [ffi.new("char[]", encode(name)) for name in self._names]
                 code = lib.simba_locker_create_set(client, ffi.new("char *[]", strings), len(strings), options, result,
                                                    error)
             else:

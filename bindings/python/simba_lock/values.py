@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._native import ffi, lib
+from .errors import ConfigError
+
+
+def encode(name: str) -> bytes:
+    """As the library takes it. It would end at a zero byte: then two names could be one."""
+    if "\0" in name:
+        raise ConfigError(f"{name!r} has a zero byte")
+    return name.encode()
 
 
 def text(chars: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from ._native import ffi, lib
 from .client import Client, EventHandler, call_in
 from .errors import check, make_error
-from .values import Change, Owner, text
+from .values import Change, Owner, encode, text
 
 
 def _weakly(method: weakref.WeakMethod[EventHandler]) -> EventHandler:
@@ -35,7 +35,7 @@ class Watch:
         self._observer: Any = ffi.NULL
         options = ffi.new("struct simba_observer_options *")
         lib.simba_python_init_observer_options(options)
-        mutex = ffi.new("char[]", name.encode())
+        mutex = ffi.new("char[]", encode(name))
         options.mutex = mutex
         options.user = client.listen(_weakly(weakref.WeakMethod(self._take)))
         self._lock = threading.RLock()
