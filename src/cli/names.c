@@ -144,6 +144,29 @@ int cli_names_ask(simba_client *client, int argc, char **argv, struct cli_names 
     return result;
 }
 
+#define COUNTED_MAX 64
+
+void cli_names_count_waiters(simba_client *client, struct simba_mutex_status *list, size_t count,
+                             int64_t timeout_ms)
+{
+    struct simba_error ignored; /* the number stays unknown */
+    size_t counted = 0;
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < count && counted < COUNTED_MAX && code == SIMBA_OK; i++) {
+        struct simba_waiter *queue = NULL;
+        size_t waiters = 0;
+
+        if (list[i].waiters >= 0 || list[i].owner.id[0] == 0)
+            continue;
+        code = simba_client_queue(client, list[i].mutex, timeout_ms, &queue, &waiters, &ignored);
+        if (code == SIMBA_OK)
+            list[i].waiters = (int64_t)waiters;
+        simba_free(queue);
+        counted++;
+    }
+}
+
 void cli_names_drop_invalid(struct cli_names *names)
 {
     size_t kept = 0;

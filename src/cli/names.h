@@ -41,6 +41,11 @@ void cli_waiter_describe(const struct simba_waiter *waiter, size_t place, int64_
  * is free. Prints what failed, and returns the exit code. */
 int cli_names_ask(simba_client *client, int argc, char **argv, struct cli_names *names);
 
+/* Some stores count waiters only by listing them: does that for the first mutexes that are held, a
+ * few dozen. A number that cannot be had stays -1. */
+void cli_names_count_waiters(simba_client *client, struct simba_mutex_status *list, size_t count,
+                             int64_t timeout_ms);
+
 /* Of what was asked for: leaves out the names that no contender can have, and says so. Any client
  * may write such a name to a store, and it must not keep a verb from the other names. */
 void cli_names_drop_invalid(struct cli_names *names);

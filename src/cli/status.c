@@ -432,6 +432,8 @@ static int collect(const struct cli *cli, int argc, char **argv, struct status *
         ask_queue(client, argv[0], status);
         ask_runs(client, argv[0], status);
         result = ask_slots(client, argv[0], status);
+    } else if (result == CLI_EXIT_OK) {
+        cli_names_count_waiters(client, status->names.list, status->names.count, TIMEOUT_MS);
     }
     cli_store_close(client);
     return result;

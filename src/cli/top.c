@@ -33,9 +33,6 @@
  * that `simba top` keeps the store busy for at most a tenth of the time. */
 #define REST 9
 
-/* Some stores count their waiters only by listing them: for so many held mutexes of a look. */
-#define COUNTED_MAX 64
-
 /* What the thread does next, and what came of it. */
 struct step {
     const struct cli *cli;
@@ -95,28 +92,6 @@ static const struct cli_option options[] = {
 
 /* ---- A step, on the thread ------------------------------------------------------------------- */
 
-static void count_waiters(struct step *step)
-{
-    struct simba_waiter *queue = NULL;
-    struct simba_error ignored; /* the number stays unknown */
-    size_t counted = 0;
-    int code = SIMBA_OK;
-
-    for (size_t i = 0; i < step->count && counted < COUNTED_MAX && code == SIMBA_OK; i++) {
-        struct simba_mutex_status *entry = &step->list[i];
-        size_t count = 0;
-        if (entry->waiters >= 0 || entry->owner.id[0] == 0)
-            continue;
-        code = simba_client_queue(step->client, entry->mutex, LOOK_TIMEOUT_MS, &queue, &count,
-                                  &ignored);
-        if (code == SIMBA_OK) {
-            entry->waiters = (int64_t)count;
-            simba_free(queue);
-        }
-        counted++;
-    }
-}
-
 /* The default store, which no process has used yet, has no mutexes. */
 static void run_step(void *user)
 {
@@ -140,7 +115,7 @@ static void run_step(void *user)
         step->code = simba_client_status(step->client, NULL, LOOK_TIMEOUT_MS, &step->list,
                                          &step->count, &step->error);
     if (step->code == SIMBA_OK && step->client != NULL)
-        count_waiters(step);
+        cli_names_count_waiters(step->client, step->list, step->count, LOOK_TIMEOUT_MS);
     if (step->code == SIMBA_OK && step->client != NULL && step->wants_queue)
         step->queue_code = simba_client_queue(step->client, step->mutex, LOOK_TIMEOUT_MS,
                                               &step->queue, &step->queue_count, &step->error);

@@ -151,8 +151,13 @@ def a_status_takes_patterns():
                                (["daily", "*-a"], ["daily", "nightly-a"])):
         program = run("status", "--json", "--held", *patterns)
         equal((patterns, program.code, sorted(one["mutex"] for one in json.loads(read(program.out)))), (patterns, 0, expected))
+    waiter = Simba(*LONG, "lock", "nightly-a", "--", "true")
+    wait_until(lambda: json.loads(read(run("status", "--json", "nightly-a").out))[0]["waiters"] == 1, "one waits")
+    counts = {one["mutex"]: one["waiters"] for one in json.loads(read(run("status", "--json", "--held", "nightly-?").out))}
+    equal(counts, {"nightly-a": 1, "nightly-b": 0})
     for holder in holders:
         holder.end()
+    equal(waiter.wait(), 0)
 
 
 @use_store
