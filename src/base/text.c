@@ -140,6 +140,22 @@ bool sb_utf8_is_valid(const char *text)
     return length > 0;
 }
 
+void sb_text_add_label(struct sb_text *text, const char *value)
+{
+    for (size_t length; *value != '\0'; value += length) {
+        length = sb_utf8_length(value);
+        if (length == 0) {
+            sb_text_add(text, "?");
+            length = 1;
+        } else if (*value == '\n') {
+            sb_text_add(text, "\\n");
+        } else {
+            bool escaped = *value == '\\' || *value == '"';
+            sb_text_add(text, "%s%.*s", escaped ? "\\" : "", (int)length, value);
+        }
+    }
+}
+
 /* ---- Names that are alike -------------------------------------------------------------------- */
 
 /* A third of the letters may differ, but no more than so many: other names are meant otherwise. */

@@ -45,6 +45,9 @@ size_t sb_utf8_length(const char *text) SB_SHARED("utf8_length");
 /* Whether all of `text` is characters. */
 bool sb_utf8_is_valid(const char *text);
 
+/* Adds the value of a label of Prometheus: UTF-8, with three characters escaped. */
+void sb_text_add_label(struct sb_text *text, const char *value);
+
 /* ---- Names that are alike -------------------------------------------------------------------- */
 
 #define SB_NEAR_MAX 40 /* bytes of a name, with the NUL; what is longer is like nothing */

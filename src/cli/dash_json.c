@@ -14,31 +14,23 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void write_term(FILE *stream, const struct cli_dash_term *term, bool first)
-{
-    cli_json_string(stream, first ? "[" : ",[", term->owner);
-    fprintf(stream, ",\"%" PRIu64 "\",%" PRId64 ",%" PRId64 ",%d]", term->fence, term->begin_ms,
-            term->end_ms, (int)term->how);
-}
-
 /* The latest comes first; from the one that is behind `known`. */
 static void write_terms(FILE *stream, const struct cli_dash_model *model,
                         const struct cli_dash_row *row, uint64_t known)
 {
-    const struct cli_dash_term *term = cli_dash_term(model, row->newest);
-    uint64_t number = row->newest;
-    bool first = true;
+    const struct cli_dash_term *term;
+    const char *before = ",\"e\":[[";
 
-    if (term == NULL || number <= known)
-        return;
-    fputs(",\"e\":[", stream);
-    while (term != NULL && number > known) {
-        write_term(stream, term, first);
-        first = false;
-        number = term->older;
-        term = cli_dash_term(model, number);
+    for (uint64_t n = row->newest; n > known; n = term->older) {
+        term = cli_dash_term(model, n);
+        if (term == NULL)
+            break;
+        cli_json_string(stream, before, term->owner);
+        fprintf(stream, ",\"%" PRIu64 "\",%" PRId64 ",%" PRId64 ",%d]", term->fence, term->begin_ms,
+                term->end_ms, (int)term->how);
+        before = ",[";
     }
-    fputs("]", stream);
+    fputs(before[1] == '[' ? "]" : "", stream);
 }
 
 static void write_owner(FILE *stream, const struct cli_dash_row *row)

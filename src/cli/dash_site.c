@@ -297,14 +297,6 @@ static bool is_token(const char *token, const char *given)
     return difference == 0;
 }
 
-static void answer_text(struct cli_http_answer *answer, int status, const char *text)
-{
-    answer->status = status;
-    answer->fixed = text;
-    answer->length = strlen(text);
-    answer->type = "text/plain; charset=utf-8";
-}
-
 static bool read_action(const struct cli_http_request *request, struct cli_dash_action *ret_action)
 {
     const char *mutex = request->argument(request, "mutex");
@@ -327,27 +319,27 @@ static void answer_action(struct cli_dash_site *site, const struct cli_http_requ
     struct cli_dash_action action;
 
     if (site->token[0] == '\0') {
-        answer_text(answer, 403, "this dashboard is read only: see --allow-handover\n");
+        cli_listen_answer(answer, 403, "this dashboard is read only: see --allow-handover\n");
     } else if (!is_token(site->token, request->header(request, "X-Simba-Token"))) {
         cli_message("warning: a wrong token came from %s", request->client);
-        answer_text(answer, 403, "the token is wrong\n");
+        cli_listen_answer(answer, 403, "the token is wrong\n");
     } else if (!read_action(request, &action)) {
-        answer_text(answer, 400, "mutex, owner and fence are needed\n");
+        cli_listen_answer(answer, 400, "mutex, owner and fence are needed\n");
     } else if (site->action.what != CLI_DASH_NOTHING) {
-        answer_text(answer, 409, "another request is under way: try again\n");
+        cli_listen_answer(answer, 409, "another request is under way: try again\n");
     } else {
         site->action = action;
         eventfd_write(site->wake_fd, 1);
-        answer_text(answer, 202, "asked\n");
+        cli_listen_answer(answer, 202, "asked\n");
     }
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
 
-static void answer_metrics(const struct cli_dash_site *site, const char *accepted,
+static void answer_metrics(const struct cli_dash_site *site, const struct cli_http_request *request,
                            struct cli_http_answer *answer)
 {
-    bool is_open = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL;
+    bool is_open = cli_listen_takes_openmetrics(request, answer);
     FILE *stream = open_memstream(&answer->text, &answer->length);
 
     if (stream == NULL)
@@ -355,8 +347,6 @@ static void answer_metrics(const struct cli_dash_site *site, const char *accepte
     cli_dash_write_metrics(stream, &site->model, is_open, simba_wall_ms(simba_now_ms()));
     fclose(stream);
     answer->status = 200;
-    answer->type = is_open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                           : "text/plain; version=0.0.4; charset=utf-8";
 }
 
 static bool answer_file(const char *path, struct cli_http_answer *answer)
@@ -400,10 +390,10 @@ static void answer_locked(struct cli_dash_site *site, const struct cli_http_requ
     } else if (strcmp(path, "/queue") == 0) {
         answer_queue(site, request->argument(request, "mutex"), answer);
     } else if (strcmp(path, "/metrics") == 0) {
-        answer_metrics(site, request->header(request, "Accept"), answer);
+        answer_metrics(site, request, answer);
     } else if (strcmp(path, "/healthz") == 0) {
         bool well = cli_dash_away_ms(&site->model) == 0 && site->model.watched_ms != 0;
-        answer_text(answer, well ? 200 : 503, well ? "ok\n" : "the store does not answer\n");
+        cli_listen_answer(answer, well ? 200 : 503, well ? "ok\n" : "the store does not answer\n");
     }
 }
 
@@ -413,7 +403,8 @@ static void answer_request(void *user, const struct cli_http_request *request,
     struct cli_dash_site *site = user;
 
     if (!is_own_host(site, request->header(request, "Host"))) {
-        answer_text(answer, 403, "listening on the loopback address: ask for it by its number\n");
+        cli_listen_answer(answer, 403,
+                          "listening on the loopback address: ask for it by its number\n");
         return;
     }
     if (strcmp(request->method, "GET") == 0 && answer_file(request->path, answer))

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
-#define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 #define END_OF_OPENMETRICS "# EOF\n"
 
 /* A timer of the library that is late by so much is not merely one of a busy machine. */
@@ -75,13 +73,10 @@ static char *write_metrics(const struct cli_endpoints *e, bool is_open, size_t *
 static void answer_metrics(const struct cli_endpoints *e, const struct cli_http_request *request,
                            struct cli_http_answer *answer)
 {
-    const char *accepted = request->header(request, "Accept");
-    bool is_open = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL;
-
     if (atomic_load(&e->contender) == NULL)
         return;
+    bool is_open = cli_listen_takes_openmetrics(request, answer);
     answer->text = write_metrics(e, is_open, &answer->length);
-    answer->type = is_open ? TYPE_OPENMETRICS : TYPE_PROMETHEUS;
     answer->status = answer->text != NULL ? 200 : 500;
 }
 
@@ -120,14 +115,6 @@ static void answer_leader(simba_contender *contender, struct cli_http_answer *an
     answer->type = "application/json";
 }
 
-static void answer_text(struct cli_http_answer *answer, int status, const char *text)
-{
-    answer->status = status;
-    answer->fixed = text;
-    answer->length = strlen(text);
-    answer->type = "text/plain; charset=utf-8";
-}
-
 static void answer_health(const struct cli_endpoints *e, struct cli_http_answer *answer)
 {
     struct simba_metrics metrics = SIMBA_METRICS_INIT;
@@ -135,26 +122,26 @@ static void answer_health(const struct cli_endpoints *e, struct cli_http_answer 
     int64_t transition_ms = 0;
 
     if (atomic_load(&e->contender) == NULL) {
-        answer_text(answer, 503, "the store has not been reached yet\n");
+        cli_listen_answer(answer, 503, "the store has not been reached yet\n");
         return;
     }
     simba_client_lease(e->client, &ttl_ms, &transition_ms);
     if (simba_client_metrics(e->client, &metrics) != SIMBA_OK)
-        answer_text(answer, 503, "the client is closed\n");
+        cli_listen_answer(answer, 503, "the client is closed\n");
     else if (metrics.loop_late_ms > LATE_MS)
-        answer_text(answer, 503, "the library has not done in time what is due\n");
+        cli_listen_answer(answer, 503, "the library has not done in time what is due\n");
     else if (metrics.store_failing_ms > ttl_ms + transition_ms)
-        answer_text(answer, 503, "the store has not served for longer than a lease\n");
+        cli_listen_answer(answer, 503, "the store has not served for longer than a lease\n");
     else
-        answer_text(answer, 200, "ok\n");
+        cli_listen_answer(answer, 200, "ok\n");
 }
 
 static void answer_readiness(simba_contender *contender, struct cli_http_answer *answer)
 {
     bool takes_part = contender != NULL && simba_contender_status(contender) == SIMBA_RUNNING;
 
-    answer_text(answer, takes_part ? 200 : 503,
-                takes_part ? "takes part\n" : "does not take part in the contest\n");
+    cli_listen_answer(answer, takes_part ? 200 : 503,
+                      takes_part ? "takes part\n" : "does not take part in the contest\n");
 }
 
 static void answer(void *user, const struct cli_http_request *request,
@@ -172,7 +159,7 @@ static void answer(void *user, const struct cli_http_request *request,
     else if (strcmp(request->path, "/readyz") == 0)
         answer_readiness(contender, answer);
     else
-        answer_text(answer, 404, "there are /metrics, /leader, /healthz and /readyz\n");
+        cli_listen_answer(answer, 404, "there are /metrics, /leader, /healthz and /readyz\n");
 }
 
 /* ---- Lifecycle ------------------------------------------------------------------------------- */

@@ -189,6 +189,27 @@ static int load(const struct cli_http_module **ret_module)
     return CLI_EXIT_CONFIG;
 }
 
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+void cli_listen_answer(struct cli_http_answer *answer, int status, const char *line)
+{
+    answer->status = status;
+    answer->fixed = line;
+    answer->length = strlen(line);
+    answer->type = "text/plain; charset=utf-8";
+}
+
+bool cli_listen_takes_openmetrics(const struct cli_http_request *request,
+                                  struct cli_http_answer *answer)
+{
+    const char *accepted = request->header(request, "Accept");
+    bool is_open = accepted != NULL && strstr(accepted, "application/openmetrics-text") != NULL;
+
+    answer->type = is_open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                           : "text/plain; version=0.0.4; charset=utf-8";
+    return is_open;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 int cli_listen_start(struct cli_listen *own, const char *text, const struct cli_http_site *site,

@@ -27,6 +27,14 @@ struct cli_listen {
 int cli_listen_start(struct cli_listen *listen, const char *address,
                      const struct cli_http_site *site, bool quiet);
 
+/* Answers with a line that stays for ever. */
+void cli_listen_answer(struct cli_http_answer *answer, int status, const char *line);
+
+/* Sets the type of metrics to what the client accepts: true is OpenMetrics, false the older
+ * format. */
+bool cli_listen_takes_openmetrics(const struct cli_http_request *request,
+                                  struct cli_http_answer *answer);
+
 /* Has all streams read again. Any thread, as long as it runs. */
 void cli_listen_wake(const struct cli_listen *listen);
 

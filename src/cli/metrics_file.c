@@ -16,29 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The names of mutexes that `lock` takes have no control characters. A collector drops a file that
- * is not UTF-8. */
 static void write_label(const char *mutex, char *label, size_t size)
 {
     struct sb_text text;
 
     sb_text_init(&text, label, size);
     sb_text_add(&text, "{mutex=\"");
-    for (size_t length; *mutex != '\0'; mutex += length) {
-        bool escaped = *mutex == '"' || *mutex == '\\';
-        length = sb_utf8_length(mutex);
-        if (length > 0)
-            sb_text_add(&text, "%s%.*s", escaped ? "\\" : "", (int)length, mutex);
-        else
-            sb_text_add(&text, "?");
-        length += length == 0;
-    }
+    sb_text_add_label(&text, mutex);
     sb_text_add(&text, "\"}");
 }
 
-static void add(FILE *stream, const char *name, const char *help, const char *label, int64_t value)
+static void add(FILE *stream, const char *name, const char *help, const char *label, uint64_t value)
 {
-    fprintf(stream, "# HELP %s %s\n# TYPE %s gauge\n%s%s %" PRId64 "\n", name, help, name, name,
+    fprintf(stream, "# HELP %s %s\n# TYPE %s gauge\n%s%s %" PRIu64 "\n", name, help, name, name,
             label, value);
 }
 
@@ -61,15 +51,13 @@ static void add_run(FILE *stream, const struct cli_metrics_run *run)
                 run->waited_ms);
     add_seconds(stream, "simba_lock_start_timestamp_seconds", "When it owned the mutex.", label,
                 run->started_ms);
-    fprintf(stream,
-            "# HELP simba_lock_fence The fencing token of the term.\n"
-            "# TYPE simba_lock_fence gauge\nsimba_lock_fence%s %" PRIu64 "\n",
-            label, run->fence);
+    add(stream, "simba_lock_fence", "The fencing token of the term.", label, run->fence);
     if (run->ended_ms == 0)
         return;
     add_seconds(stream, "simba_lock_end_timestamp_seconds", "When the command ended.", label,
                 run->ended_ms);
-    add(stream, "simba_lock_exit_code", "What simba lock exits with.", label, run->exit_code);
+    add(stream, "simba_lock_exit_code", "What simba lock exits with.", label,
+        (uint64_t)run->exit_code);
 }
 
 static bool write_text(int fd, const struct cli_metrics_run *run)

@@ -72,23 +72,6 @@ static void collect(struct sb_member *member, void *argument)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* A label's value: what Prometheus reads is UTF-8, with three characters escaped. */
-static void add_label(struct sb_text *text, const char *value)
-{
-    for (size_t length; *value != '\0'; value += length) {
-        length = sb_utf8_length(value);
-        if (length == 0) {
-            sb_text_add(text, "?");
-            length = 1;
-        } else if (*value == '\n') {
-            sb_text_add(text, "\\n");
-        } else {
-            bool escaped = *value == '\\' || *value == '"';
-            sb_text_add(text, "%s%.*s", escaped ? "\\" : "", (int)length, value);
-        }
-    }
-}
-
 /* In OpenMetrics the total is a line of a counter, in the older format it is the counter. */
 static void begin(struct output *out, const char *name, const char *type, const char *help)
 {
@@ -147,7 +130,7 @@ static void add_histogram(struct output *out, const char *name, const char *labe
 static void add_row(struct output *out, const char *name, const struct row *row)
 {
     sb_text_add(&out->text, "%s{mutex=\"", name);
-    add_label(&out->text, row->mutex);
+    sb_text_add_label(&out->text, row->mutex);
     sb_text_add(&out->text, "\"} ");
 }
 

@@ -124,8 +124,8 @@ void sb_request_send_as_of(struct sb_engine *engine, struct sb_request *request,
     request->sent_at_ms = now_us / 1000;
     request->round = count_request(&engine->starts);
     request->wire.next = NULL;
-    SB_PROBE_SENT(request->wire.mutex, request->wire.id, request->wire.fence,
-                  sb_metrics_ops[request->wire.op]);
+    SB_PROBE(request__sent, request->wire.mutex, request->wire.id, request->wire.fence,
+             sb_metrics_ops[request->wire.op]);
     SB_CHECK(*engine->batch_end == NULL, "a batch ends where the next request goes");
     *engine->batch_end = &request->wire;
     engine->batch_end = &request->wire.next;
@@ -163,8 +163,8 @@ static void answer(struct sb_request *request, const struct simba_reply *reply)
     SB_CHECK(request->answered_at_us == 0, "a request is answered once");
     request->answered_at_us = now_us;
     sb_metrics_answer(&engine->metrics, request->wire.op, reply->code, request->sent_at_us, now_us);
-    SB_PROBE_ANSWERED(request->wire.mutex, request->wire.id, reply->fence,
-                      sb_metrics_ops[request->wire.op], reply->code, now_us - request->sent_at_us);
+    SB_PROBE(request__answered, request->wire.mutex, request->wire.id, reply->fence,
+             sb_metrics_ops[request->wire.op], reply->code, now_us - request->sent_at_us);
     count_answer(&engine->starts, request->round);
     request->answered(request, reply);
     while (sharer != NULL) {

@@ -110,8 +110,8 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
 
     if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE) {
         sb_metrics_count(&metrics->renewals);
-        SB_PROBE_TERM(renew, s->member.mutex, s->member.id,
-                      atomic_load_explicit(&s->fence, memory_order_relaxed));
+        SB_PROBE(renew, s->member.mutex, s->member.id,
+                 atomic_load_explicit(&s->fence, memory_order_relaxed));
     }
     if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
         e->answer != SB_ANSWER_MINE && !e->missed)

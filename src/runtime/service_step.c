@@ -112,7 +112,7 @@ static enum sb_loss loss_reason(const struct sb_event *event, int64_t belief_ms)
     return event->answer == SB_ANSWER_OTHER ? SB_LOSS_TAKEN : SB_LOSS_NO_LEASE;
 }
 
-static void tell_loss(struct sb_service *s, enum sb_loss why, uint64_t fence)
+static void tell_loss(struct sb_service *s, enum sb_loss why)
 {
     static const char *const sentences[SB_LOSSES] = {
         [SB_LOSS_NOT_RENEWED] = "it was not renewed in time",
@@ -123,7 +123,6 @@ static void tell_loss(struct sb_service *s, enum sb_loss why, uint64_t fence)
     };
 
     sb_metrics_count(&s->engine->metrics.losses[why]);
-    SB_PROBE_LOSS(s->member.mutex, s->member.id, fence, sb_metrics_losses[why]);
     sb_log(&s->engine->log, SIMBA_LOG_ERROR, "mutex '%s': %s lost the lease: %s", s->member.mutex,
            s->member.id, sentences[why]);
 }
@@ -138,7 +137,7 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         sb_metrics_count(&metrics->owned);
         sb_metrics_observe(&metrics->contention, now_us - s->phase_at_us);
         s->phase_at_us = now_us;
-        SB_PROBE_TERM(acquire, s->member.mutex, s->member.id, step->state.after.fence);
+        SB_PROBE(acquire, s->member.mutex, s->member.id, step->state.after.fence);
         sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s owns, token %llu", s->member.mutex,
                s->member.id, (unsigned long long)step->state.after.fence);
     }
@@ -149,17 +148,20 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
         sb_metrics_observe(&metrics->hold, now_us - s->phase_at_us);
         s->phase_at_us = now_us;
         if (event->type == SB_EVENT_STOP) {
-            SB_PROBE_TERM(release, s->member.mutex, s->member.id, step->state.before.fence);
+            SB_PROBE(release, s->member.mutex, s->member.id, step->state.before.fence);
             sb_log(&s->engine->log, SIMBA_LOG_INFO, "mutex '%s': %s releases it", s->member.mutex,
                    s->member.id);
         } else {
-            tell_loss(s, loss_reason(event, belief_ms), step->state.before.fence);
+            enum sb_loss why = loss_reason(event, belief_ms);
+            SB_PROBE(lose, s->member.mutex, s->member.id, step->state.before.fence,
+                     sb_metrics_losses[why]);
+            tell_loss(s, why);
         }
     }
     if (step->stopped && step->stop_code == SIMBA_ELOST) {
         sb_metrics_count(&metrics->losses[SB_LOSS_AT_RELEASE]);
-        SB_PROBE_LOSS(s->member.mutex, s->member.id, (uint64_t)0,
-                      sb_metrics_losses[SB_LOSS_AT_RELEASE]);
+        SB_PROBE(lose, s->member.mutex, s->member.id, (uint64_t)0,
+                 sb_metrics_losses[SB_LOSS_AT_RELEASE]);
         sb_log(&s->engine->log, SIMBA_LOG_ERROR,
                "mutex '%s': %s lost the lease before it released it: another contender may have "
                "owned meanwhile",
