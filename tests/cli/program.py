@@ -179,12 +179,17 @@ class OtherMounts:
         self.process.communicate()
 
 
+def is_sanitized():
+    """Such a build needs more of all, and reserves terabytes of addresses."""
+    with open(PROGRAM, "rb") as file:
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
 def limit_memory(mebibytes):
-    """For run and Simba, as preexec_fn: so many addresses. A build with a sanitizer, which reserves terabytes, has none."""
+    """For run and Simba, as preexec_fn: so many addresses, where the build allows it."""
     def limit():
-        with open(PROGRAM, "rb") as file:
-            program = file.read()
-        if b"__asan_init" not in program and b"__tsan_init" not in program:
+        if not is_sanitized():
             resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
     return limit
 
