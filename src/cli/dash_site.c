@@ -120,15 +120,23 @@ struct page_stream {
     uint64_t next; /* the number of the next one */
 };
 
+/* All pages that come between two looks share one: pages may come again and again. */
 static struct cli_dash_frame *make_whole(struct cli_dash_site *site)
 {
     struct cli_dash_about known = about(site);
     struct cli_dash_frame *frame;
-    FILE *stream = begin_frame(&frame);
 
-    if (stream != NULL)
-        cli_dash_write_all(stream, &site->model, &known);
-    return end_frame(frame, stream);
+    if (site->whole == NULL || site->whole_at != site->frames_end) {
+        FILE *stream = begin_frame(&frame);
+        if (stream != NULL)
+            cli_dash_write_all(stream, &site->model, &known);
+        drop_frame(site->whole);
+        site->whole = end_frame(frame, stream);
+        site->whole_at = site->frames_end;
+    }
+    if (site->whole != NULL)
+        site->whole->references++;
+    return site->whole;
 }
 
 /* The next message; all anew where it is not kept any more. NULL: there is none. */
@@ -433,6 +441,7 @@ void cli_dash_site_stop(struct cli_dash_site *site)
     cli_listen_stop(&site->listen);
     for (size_t i = 0; i < CLI_DASH_FRAMES; i++)
         drop_frame(site->frames[i]);
+    drop_frame(site->whole);
     for (size_t i = 0; i < CLI_DASH_WATCHED_MAX; i++)
         simba_free(site->watched[i].queue);
     cli_dash_free(&site->model);

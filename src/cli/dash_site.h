@@ -45,6 +45,8 @@ struct cli_dash_site {
     char why[512]; /* the store is away */
     struct cli_dash_frame *frames[CLI_DASH_FRAMES];
     uint64_t frames_end;
+    struct cli_dash_frame *whole; /* for pages that begin; NULL: none was made */
+    uint64_t whole_at;            /* frames_end when it was made */
     struct cli_dash_watched watched[CLI_DASH_WATCHED_MAX];
     struct cli_dash_action action; /* that is to be done with the next look */
 };
