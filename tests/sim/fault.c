@@ -69,6 +69,7 @@ static void end_process(struct sim_world *w, int process)
     for (int i = 0; i < w->member_count; i++) {
         if (w->members[i].process != process)
             continue;
+        sim_tell(w, "crash", i, "%s", "");
         sim_check_crashed(w, i);
         sim_member_reset(w, i);
     }

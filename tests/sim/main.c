@@ -3,6 +3,7 @@
  *
  *     simba-sim [--seeds N] [--first SEED] [--jobs N] [--beyond-drift]
  *     simba-sim --trace SEED [--beyond-drift]
+ *     simba-sim --events SEED [--beyond-drift]
  *
  * Exit code: 0 when no rule is broken, 1 when one is, 2 when the simulator itself fails, 64 for a
  * wrong call.
@@ -213,6 +214,8 @@ static int trace(const struct plan *plan)
     static struct sim_world world;
     const char *violation = sim_world_run(&world, plan->first, &plan->options);
 
+    if (plan->options.events != NULL)
+        return violation != NULL ? 1 : 0;
     print_counts(world.counts);
     printf("seed %" PRIu64 ": %s\n", plan->first, violation != NULL ? violation : "no rule broken");
     return violation != NULL ? 1 : 0;
@@ -222,10 +225,12 @@ static void print_usage(FILE *file)
 {
     fputs("usage: simba-sim [--seeds N] [--first SEED] [--jobs N] [--beyond-drift]\n"
           "       simba-sim --trace SEED [--beyond-drift]\n"
+          "       simba-sim --events SEED [--beyond-drift]\n"
           "  --seeds N       run N worlds (1000)\n"
           "  --first SEED    from this seed on (1)\n"
           "  --jobs N        in N processes (1)\n"
           "  --trace SEED    run one world and tell all that happens in it\n"
+          "  --events SEED   run one world and tell what spec/replay compares\n"
           "  --beyond-drift  let the clocks run apart by more than the margin covers\n",
           file);
 }
@@ -241,16 +246,18 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
     return true;
 }
 
+static bool plan_is_single(const struct plan *plan)
+{
+    return plan->options.trace != NULL || plan->options.events != NULL;
+}
+
 static bool parse(int argc, char **argv, struct plan *plan)
 {
     static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'},
-        {"first", required_argument, NULL, 'f'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"trace", required_argument, NULL, 't'},
-        {"beyond-drift", no_argument, NULL, 'b'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"seeds", required_argument, NULL, 's'},  {"first", required_argument, NULL, 'f'},
+        {"jobs", required_argument, NULL, 'j'},   {"trace", required_argument, NULL, 't'},
+        {"events", required_argument, NULL, 'e'}, {"beyond-drift", no_argument, NULL, 'b'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     uint64_t jobs = 1;
     bool ok = true;
@@ -272,6 +279,10 @@ static bool parse(int argc, char **argv, struct plan *plan)
             ok = parse_number(optarg, 0, UINT64_MAX, &plan->first);
             plan->options.trace = stdout;
             break;
+        case 'e':
+            ok = parse_number(optarg, 0, UINT64_MAX, &plan->first);
+            plan->options.events = stdout;
+            break;
         case 'b':
             plan->options.beyond_drift = true;
             break;
@@ -283,7 +294,7 @@ static bool parse(int argc, char **argv, struct plan *plan)
         }
     }
     plan->jobs = (int)jobs;
-    return ok && optind == argc && !(plan->several && plan->options.trace != NULL);
+    return ok && optind == argc && !(plan->several && plan_is_single(plan));
 }
 
 int main(int argc, char **argv)
@@ -294,5 +305,5 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return 64;
     }
-    return plan.options.trace != NULL ? trace(&plan) : run(&plan);
+    return plan_is_single(&plan) ? trace(&plan) : run(&plan);
 }

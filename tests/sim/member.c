@@ -109,6 +109,27 @@ static void show_belief(struct sim_world *w, int member)
                      sb_machine_fence(machine));
 }
 
+static void tell_stop(const struct sim_world *w, int member, const struct sb_event *event)
+{
+    const struct sim_member *m = &w->members[member];
+
+    if (event->type == SB_EVENT_STOP && simba_status_is_active(sim_member_status(m)))
+        sim_tell(w, "stop", member, "%s", "");
+}
+
+static void tell_step(const struct sim_world *w, int member, const struct sb_step *step)
+{
+    const struct sim_member *m = &w->members[member];
+    const struct sb_machine *machine = &m->machine.contender;
+
+    if (step->stopped)
+        sim_tell(w, "stopped", member, "%s", "");
+    if (!m->observer)
+        sim_tell(w, "mind", member, " left=%lld token=%llu",
+                 (long long)(sb_machine_belief_ms(machine) - sim_process_ms(w, m->process)),
+                 (unsigned long long)sb_machine_fence(machine));
+}
+
 static void trace_step(const struct sim_world *w, int member, const struct sb_step *step)
 {
     const struct sim_member *m = &w->members[member];
@@ -129,11 +150,13 @@ void sim_member_drive(struct sim_world *w, int member, const struct sb_event *ev
     struct sb_step step;
     unsigned untold;
 
+    tell_stop(w, member, event);
     if (m->observer)
         sb_observer_step(&m->machine.observer, event, &step);
     else
         sb_machine_step(&m->machine.contender, event, &step);
     trace_step(w, member, &step);
+    tell_step(w, member, &step);
     show_belief(w, member);
     untold = sb_report_keep(&m->report, &step);
     if (step.stopped || m->habits.mute)

@@ -250,6 +250,9 @@ void sim_net_send(struct sim_world *w, int member, const struct sb_step *step)
     sim_trace(w, "%s sends #%zu %s generation %u revision %llu timeout %lld", w->members[member].id,
               index, sim_op_name(r->op), r->generation, (unsigned long long)r->revision,
               (long long)r->timeout_ms);
+    sim_tell(w, "send", member, " op=%s names=%llu awaited=%d", sim_op_name(r->op),
+             (unsigned long long)(r->op == SIMBA_OP_RELEASE ? r->revision : r->fence),
+             sim_is_awaited(w, r));
     sim_client_sent(w, r);
     plan_timeout(w, index);
     if (sim_client_recall(w, r))
@@ -275,6 +278,8 @@ static void apply(struct sim_world *w, size_t index)
 {
     struct sim_request *r = &w->requests[index];
 
+    int owner;
+
     w->counts[SIM_LATE_APPLIED] += r->answered;
     sim_store_apply(w, r);
     r->applied_us = w->now_us;
@@ -282,6 +287,13 @@ static void apply(struct sim_world *w, size_t index)
               sim_op_name(r->op), r->answered ? " (given up)" : "",
               r->owner == SIM_NOBODY ? "-" : w->members[r->owner].id,
               (unsigned long long)r->reply_revision);
+    owner = sim_store_owner(w);
+    sim_tell(w, "apply", r->member, " op=%s names=%llu awaited=%d owner=%s token=%llu left=%lld",
+             sim_op_name(r->op),
+             (unsigned long long)(r->op == SIMBA_OP_RELEASE ? r->revision : r->fence),
+             sim_is_awaited(w, r), owner == SIM_NOBODY ? "-" : w->members[owner].id,
+             (unsigned long long)w->store.record.fence,
+             (long long)(w->store.record.transition_at_ms - sim_store_ms(w)));
 }
 
 /* It waits inside the store, and its sender gives it up and sends another one, which need not
@@ -388,6 +400,8 @@ static void tell_machine(struct sim_world *w, size_t index)
     };
     static const char *const names[] = {"MINE", "OTHER", "NOBODY", "FAILED", "UNKNOWN"};
 
+    sim_tell(w, "take", r->member, " op=%s answer=%s awaited=%d", sim_op_name(r->op),
+             names[event.answer], sim_is_awaited(w, r));
     r->answered = true;
     if (r->life != w->processes[m->process].life)
         return; /* the asker is no more */

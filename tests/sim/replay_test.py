@@ -20,6 +20,9 @@ def main():
         ),
         "another seed gives another run": trace(program, 1) != trace(program, 2),
         "a seed needs no other seed before it": run_alone(program),
+        "the events of a seed are those of its trace": all(
+            same_events(program, seed) for seed in range(1, 11)
+        ),
         "one seed is traced, not several": subprocess.run(
             [program, "--trace", "1", "--seeds", "2"], capture_output=True, check=False
         ).returncode == 64,
@@ -28,6 +31,22 @@ def main():
     for number, (name, passed) in enumerate(cases.items(), 1):
         print(f"{'ok' if passed else 'not ok'} {number} - {name}")
     return 0 if all(cases.values()) else 1
+
+
+def same_events(program, seed):
+    """What a program is told of the contenders is what a person reads, each request and answer of it."""
+    events = subprocess.run(
+        [program, "--events", str(seed)], check=True, capture_output=True, text=True,
+    ).stdout
+    read = trace(program, seed).decode()
+    return all(
+        len(re.findall(event, events, re.MULTILINE)) == len(re.findall(line, read, re.MULTILINE)) > 0
+        for event, line in (
+            ("^event=send ", r" c\d+ sends "),
+            ("^event=apply ", r" store: c\d+ #"),
+            ("^event=take ", r" c\d+ answer #"),
+        )
+    )
 
 
 def run_alone(program):

@@ -432,7 +432,8 @@ enum sim_count {
 
 struct sim_options {
     bool beyond_drift;
-    FILE *trace; /* NULL: none */
+    FILE *trace;  /* for people; NULL: none */
+    FILE *events; /* for programs; NULL: none */
 };
 
 struct sim_world {
@@ -626,6 +627,16 @@ void sim_check_end(struct sim_world *w);
 
 /* trace.c: prints a line when the world is traced. */
 void sim_trace(const struct sim_world *w, const char *format, ...) SIMBA_PRINTF(2, 3);
+
+/* What the specification of the protocol has a word for, one line each: NAME=VALUE pairs, of a
+ * contender. `format` begins with a blank. */
+void sim_tell(const struct sim_world *w, const char *event, int member, const char *format, ...)
+    SIMBA_PRINTF(4, 5);
+void sim_tell_start(const struct sim_world *w);
+/* What the specification cannot follow; spec/replay ends there. */
+void sim_tell_end(const struct sim_world *w, const char *why);
+/* The request whose answer the machine of a contender waits for. */
+bool sim_is_awaited(const struct sim_world *w, const struct sim_request *request);
 const char *sim_op_name(enum simba_op op);
 
 #endif

@@ -404,6 +404,7 @@ void sim_store_depose(struct sim_world *w)
 {
     int owner = w->store.record.owner.member;
 
+    sim_tell_end(w, "deposed");
     w->store.deposed = w->store.record;
     for (int i = 0; i < w->process_count; i++)
         if (sim_chance(w, 500))
@@ -434,6 +435,7 @@ void sim_store_force_release(struct sim_world *w)
     if (owner == SIM_NOBODY)
         return;
     sim_trace(w, "store: %s is taken away by force", w->members[owner].id);
+    sim_tell_end(w, "force");
     sim_check_voided(w, owner);
     if (w->store.kind == SIM_SESSION)
         sim_session_force_release(w);
@@ -446,6 +448,7 @@ void sim_store_force_release(struct sim_world *w)
 void sim_store_lose_data(struct sim_world *w)
 {
     sim_trace(w, "store: the data is lost");
+    sim_tell_end(w, "data-loss");
     for (int i = 0; i < w->member_count; i++)
         sim_check_voided(w, i);
     if (w->store.kind == SIM_SESSION) {

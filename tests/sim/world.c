@@ -343,6 +343,7 @@ const char *sim_world_run(struct sim_world *w, uint64_t seed, const struct sim_o
     memset(w->fault_gap_us, 0, sizeof w->fault_gap_us);
     sim_draw(w);
     sim_draw_trace(w);
+    sim_tell_start(w);
     begin(w);
     run(w);
     return w->check.violation[0] != '\0' ? w->check.violation : NULL;
