@@ -17,7 +17,7 @@ _simba_options() {
             echo '--once-per --retry-failed --hold-at-least --hold-at-most --leave-running --note --pass-notify'
             ;;
         lead)
-            echo '-w --wait --restart --restart-delay --restart-delay-max --yield-after --health'
+            echo '--slots -w --wait --restart --restart-delay --restart-delay-max --yield-after --health'
             echo '--health-every --priority --priority-after -k --kill-after --stop-timeout --note --pass-notify --listen'
             ;;
         schedule)

@@ -73,7 +73,7 @@ static char *write_metrics(const struct cli_endpoints *e, bool is_open, size_t *
 static void answer_metrics(const struct cli_endpoints *e, const struct cli_http_request *request,
                            struct cli_http_answer *answer)
 {
-    if (atomic_load(&e->contender) == NULL)
+    if (atomic_load(&e->seat) == NULL)
         return;
     bool is_open = cli_listen_takes_openmetrics(request, answer);
     answer->text = write_metrics(e, is_open, &answer->length);
@@ -82,36 +82,36 @@ static void answer_metrics(const struct cli_endpoints *e, const struct cli_http_
 
 /* ---- Who leads, and whether all is well ------------------------------------------------------ */
 
-static void write_leader(FILE *stream, simba_contender *contender, bool leads)
+static void write_leader(FILE *stream, struct cli_seat *seat, bool leads)
 {
-    struct simba_state state;
-    int64_t left_ms = simba_contender_deadline_ms(contender) - simba_now_ms();
+    struct simba_owner owner;
+    int64_t left_ms = cli_seat_deadline_ms(seat) - simba_now_ms();
 
-    simba_contender_state(contender, &state);
-    cli_json_string(stream, "{\"mutex\":", simba_contender_mutex(contender));
+    cli_seat_owner(seat, &owner);
+    cli_json_string(stream, "{\"mutex\":", cli_seat_mutex(seat));
     fprintf(stream, ",\"leader\":%s", leads ? "true" : "false");
-    cli_json_string(stream, ",\"id\":", simba_contender_id(contender));
-    cli_json_string(stream, ",\"owner\":", leads ? simba_contender_id(contender) : state.after.id);
-    cli_json_fence(stream, ",\"fence\":", leads ? simba_contender_fence(contender) : 0);
+    cli_json_string(stream, ",\"id\":", cli_seat_id(seat));
+    cli_json_string(stream, ",\"owner\":", leads ? cli_seat_id(seat) : owner.id);
+    cli_json_fence(stream, ",\"fence\":", leads ? cli_seat_fence(seat) : 0);
     cli_json_number(stream, ",\"lease_left_ms\":", leads && left_ms > 0 ? left_ms : -1, -1);
     fputs("}\n", stream);
 }
 
 /* The belief is asked last: what was written before takes time, too. */
-static void answer_leader(simba_contender *contender, struct cli_http_answer *answer)
+static void answer_leader(struct cli_seat *seat, struct cli_http_answer *answer)
 {
-    bool leads = contender != NULL && simba_contender_is_owner(contender);
+    bool leads = seat != NULL && cli_seat_is_owner(seat);
     FILE *stream = open_memstream(&answer->text, &answer->length);
 
     if (stream == NULL)
         return;
-    if (contender != NULL)
-        write_leader(stream, contender, leads);
+    if (seat != NULL)
+        write_leader(stream, seat, leads);
     else
         fputs("{\"leader\":false}\n", stream);
     if (fclose(stream) != 0)
         return;
-    answer->status = leads && simba_contender_is_owner(contender) ? 200 : 503;
+    answer->status = leads && cli_seat_is_owner(seat) ? 200 : 503;
     answer->type = "application/json";
 }
 
@@ -121,7 +121,7 @@ static void answer_health(const struct cli_endpoints *e, struct cli_http_answer 
     int64_t ttl_ms = 0;
     int64_t transition_ms = 0;
 
-    if (atomic_load(&e->contender) == NULL) {
+    if (atomic_load(&e->seat) == NULL) {
         cli_listen_answer(answer, 503, "the store has not been reached yet\n");
         return;
     }
@@ -136,9 +136,9 @@ static void answer_health(const struct cli_endpoints *e, struct cli_http_answer 
         cli_listen_answer(answer, 200, "ok\n");
 }
 
-static void answer_readiness(simba_contender *contender, struct cli_http_answer *answer)
+static void answer_readiness(struct cli_seat *seat, struct cli_http_answer *answer)
 {
-    bool takes_part = contender != NULL && simba_contender_status(contender) == SIMBA_RUNNING;
+    bool takes_part = seat != NULL && cli_seat_takes_part(seat);
 
     cli_listen_answer(answer, takes_part ? 200 : 503,
                       takes_part ? "takes part\n" : "does not take part in the contest\n");
@@ -148,16 +148,16 @@ static void answer(void *user, const struct cli_http_request *request,
                    struct cli_http_answer *answer)
 {
     struct cli_endpoints *e = user;
-    simba_contender *contender = atomic_load(&e->contender);
+    struct cli_seat *seat = atomic_load(&e->seat);
 
     if (strcmp(request->path, "/metrics") == 0)
         answer_metrics(e, request, answer);
     else if (strcmp(request->path, "/leader") == 0)
-        answer_leader(contender, answer);
+        answer_leader(seat, answer);
     else if (strcmp(request->path, "/healthz") == 0)
         answer_health(e, answer);
     else if (strcmp(request->path, "/readyz") == 0)
-        answer_readiness(contender, answer);
+        answer_readiness(seat, answer);
     else
         cli_listen_answer(answer, 404, "there are /metrics, /leader, /healthz and /readyz\n");
 }
@@ -171,11 +171,10 @@ int cli_endpoints_start(struct cli_endpoints *e, const char *address, bool quiet
     return cli_listen_start(&e->listen, address, &site, quiet);
 }
 
-void cli_endpoints_publish(struct cli_endpoints *e, simba_client *client,
-                           simba_contender *contender)
+void cli_endpoints_publish(struct cli_endpoints *e, simba_client *client, struct cli_seat *seat)
 {
     e->client = client;
-    atomic_store(&e->contender, contender);
+    atomic_store(&e->seat, seat);
 }
 
 void cli_endpoints_stop(struct cli_endpoints *e)

@@ -45,6 +45,8 @@ static struct lead {
 };
 
 static const struct cli_option options[] = {
+    {0, "slots", "N", "keep COMMAND running on N machines; each finds its SIMBA_SLOT, from 0",
+     CLI_NUMBER(struct cli_job, slots, 1, SIMBA_SLOTS_MAX)},
     {0, "restart", "WHEN", "COMMAND ended: always, on-failure or never (always)",
      CLI_WORD(struct lead, restart, restarts)},
     {0, "restart-delay", "DURATION", "before the first restart; doubles then (1s)",
@@ -129,6 +131,8 @@ static int run(struct cli *cli, int argc, char **argv)
                             .user = lead};
 
     (void)argc;
+    if (lead->job.slots > 0 && lead->priority > 0)
+        return cli_usage_error(cli, "--slots and --priority exclude each other");
     int status = cli_job_prepare(&lead->job, cli, argv);
     if (status != CLI_CONTINUE)
         return status;
@@ -164,6 +168,7 @@ static const char details[] =
     "without a failure, it asks a leader with a smaller number to hand over to it. Such a leader\n"
     "stops its COMMAND and waits again; one with the same or a larger number goes on. See\n"
     "'simba handover --help'.\n"
+    "With --slots N the command runs on N of the machines: see 'simba lock --help'.\n"
     "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba lead dispatcher -- ./dispatcher --port 7000\n"

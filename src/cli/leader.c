@@ -19,6 +19,7 @@
 #include "cli/events.h"
 #include "cli/job.h"
 #include "cli/progress.h"
+#include "cli/seat.h"
 #include "cli/store.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@
 struct leader {
     struct cli_job *job;
     const struct cli_plan *plan;
-    simba_contender *contender;
+    struct cli_seat seat;
     int64_t start_until_ms; /* the wait for the store; 0: none */
     int code;               /* the result of the start */
     struct cli_progress progress;
@@ -99,7 +100,7 @@ static void on_notify(void *user, const struct simba_state *state)
         return;
     if (state->after.id[0] == 0)
         cli_notify_status("waiting for '%s'", mutex);
-    else if (!simba_state_is_owner(state, simba_contender_id(leader->contender)))
+    else if (!simba_state_is_owner(state, cli_seat_id(&leader->seat)))
         cli_notify_status("waiting for '%s', held by %s", mutex, state->after.id);
 }
 
@@ -145,9 +146,9 @@ static void create_contender(void *user)
         leader->code = cli_job_check(job);
     if (leader->code == SIMBA_OK)
         leader->code =
-            simba_contender_create(job->client, &options, &leader->contender, &job->error);
+            cli_seat_create(&leader->seat, job->client, job->slots, &options, &job->error);
     if (leader->code == SIMBA_OK)
-        cli_endpoints_publish(&leader->endpoints, job->client, leader->contender);
+        cli_endpoints_publish(&leader->endpoints, job->client, &leader->seat);
 }
 
 /* `why` NULL: the store has not answered at all. */
@@ -200,21 +201,21 @@ static int start(struct leader *leader)
         return report_unreachable(job, job->error.text);
     if (leader->code == SIMBA_OK) {
         cli_notify_status("waiting for '%s'", job->mutex); /* before the callbacks know more */
-        leader->code = simba_contender_start(leader->contender, &job->error);
+        leader->code = cli_seat_start(&leader->seat, &job->error);
     }
     return leader->code == SIMBA_OK ? CLI_CONTINUE : cli_fail(&job->error);
 }
 
 /* ---- A term ---------------------------------------------------------------------------------- */
 
-static int64_t contender_deadline(void *contender)
+static int64_t seat_deadline(void *seat)
 {
-    return simba_contender_deadline_ms(contender);
+    return cli_seat_deadline_ms(seat);
 }
 
-static bool contender_is_asked(void *contender)
+static bool seat_is_asked(void *seat)
 {
-    return simba_contender_handover_asked(contender, NULL);
+    return cli_seat_is_asked(seat, NULL);
 }
 
 static struct cli_lease lease_of(const struct leader *leader)
@@ -222,9 +223,9 @@ static struct cli_lease lease_of(const struct leader *leader)
     const struct cli_job *job = leader->job;
 
     return (struct cli_lease){.mutex = job->mutex,
-                              .deadline_ms = contender_deadline,
-                              .user = leader->contender,
-                              .is_asked = contender_is_asked,
+                              .deadline_ms = seat_deadline,
+                              .user = (void *)&leader->seat,
+                              .is_asked = seat_is_asked,
                               .wake_fd = leader->term_fd,
                               .grace_ms = job->grace_ms,
                               .reserve_ms = job->reserve_ms};
@@ -233,11 +234,12 @@ static struct cli_lease lease_of(const struct leader *leader)
 static struct cli_outcome run_command(struct leader *leader)
 {
     const struct cli_job *job = leader->job;
-    uint64_t fence = simba_contender_fence(leader->contender);
+    uint64_t fence = cli_seat_fence(&leader->seat);
     struct cli_lease lease = lease_of(leader);
-    struct cli_run run = cli_job_run(job, simba_contender_id(leader->contender), fence, &lease);
+    struct cli_run run = cli_job_run(job, cli_seat_id(&leader->seat), fence, &lease);
 
     run.health = leader->plan->health;
+    run.setup.slot = cli_seat_slot(&leader->seat);
     cli_notify_status("leading '%s', fence %llu; the command runs", job->mutex,
                       (unsigned long long)fence);
     if (leader->ran_in_term)
@@ -258,7 +260,7 @@ enum awaited {
  * or on_released is about to come. */
 static int64_t startable_ms(const struct leader *leader, int64_t due_ms)
 {
-    int64_t deadline_ms = simba_contender_deadline_ms(leader->contender);
+    int64_t deadline_ms = cli_seat_deadline_ms(&leader->seat);
     int64_t now_ms = simba_now_ms();
 
     if (due_ms > now_ms || !cli_job_runs_out(leader->job, deadline_ms))
@@ -285,7 +287,7 @@ static enum awaited await_run(struct leader *leader, int64_t *due_ms, int *ret_s
     int64_t look_ms = next_look_ms(leader);
 
     while (update_term(leader)) {
-        if (contender_is_asked(leader->contender))
+        if (cli_seat_is_asked(&leader->seat, NULL))
             return AWAITED_ASKED;
         int64_t until_ms = sb_earlier(startable_ms(leader, *due_ms), look_ms);
         int signal = cli_events_pause(&leader->job->events, leader->term_fd, until_ms);
@@ -314,6 +316,20 @@ static enum awaited await_start_of_run(struct leader *leader, int64_t due_ms, in
     return await_run(leader, &due_ms, ret_status);
 }
 
+/* The first in line for a slot. */
+static bool is_gate_owned(const struct leader *leader)
+{
+    struct simba_mutex_status *list = NULL;
+    struct simba_error error;
+    size_t count = 0;
+
+    int code = simba_client_status(leader->job->client, leader->job->mutex, CLI_PATIENCE_MS, &list,
+                                   &count, &error);
+    bool owned = code != SIMBA_OK || (count > 0 && list->owner.id[0] != 0);
+    simba_free(list);
+    return owned;
+}
+
 /* A store that cannot tell may have waiters. */
 static bool is_alone(const struct leader *leader)
 {
@@ -324,7 +340,7 @@ static bool is_alone(const struct leader *leader)
     int code = simba_client_queue(leader->job->client, leader->job->mutex, CLI_PATIENCE_MS,
                                   &waiters, &count, &error);
     simba_free(waiters);
-    return code == SIMBA_OK && count == 0;
+    return code == SIMBA_OK && count == 0 && !(leader->job->slots > 0 && is_gate_owned(leader));
 }
 
 #define STAND_BACK (-2) /* in place of an exit code: another should lead */
@@ -355,7 +371,7 @@ static bool run_and_plan(struct leader *leader, int64_t *ret_due_ms, int *ret_st
         *ret_status = outcome.status;
         return false;
     }
-    if (contender_is_asked(leader->contender)) /* also where the command has ended by itself */
+    if (cli_seat_is_asked(&leader->seat, NULL)) /* also where the command has ended by itself */
         return true;
     if (plan->yields != NULL && plan->yields(plan->user) && !is_alone(leader)) {
         *ret_status = STAND_BACK;
@@ -400,7 +416,7 @@ static void stop(void *user)
     struct leader *leader = user;
     struct simba_error error;
 
-    warn_of_stop(leader, true, simba_contender_stop(leader->contender, &error), &error);
+    warn_of_stop(leader, true, cli_seat_stop(&leader->seat, &error), &error);
 }
 
 static int told_signal; /* that told the program to end while the contender stops; 0: none */
@@ -446,7 +462,7 @@ static int stand_back(struct leader *leader, int64_t time_ms, const char *why)
     if (signal > 0)
         return cli_signal_exit_code(signal);
     cli_notify_status("waiting for '%s'", job->mutex);
-    if (simba_contender_start(leader->contender, &job->error) != SIMBA_OK)
+    if (cli_seat_start(&leader->seat, &job->error) != SIMBA_OK)
         return cli_fail(&job->error);
     return CLI_CONTINUE;
 }
@@ -460,7 +476,7 @@ static int yield(struct leader *leader)
 
     cli_message("the command keeps failing: giving '%s' up for %s, so that another can lead", mutex,
                 simba_duration_format(leader->plan->yield_ms, time, sizeof time));
-    simba_contender_set_priority(leader->contender, 0, NULL);
+    cli_seat_set_priority(&leader->seat, 0);
     return stand_back(leader, leader->plan->yield_ms, "the command keeps failing");
 }
 
@@ -468,7 +484,7 @@ static int hand_over(struct leader *leader)
 {
     struct simba_handover request = SIMBA_HANDOVER_NONE;
 
-    if (simba_contender_handover_asked(leader->contender, &request) && !leader->job->cli->quiet)
+    if (cli_seat_is_asked(&leader->seat, &request) && !leader->job->cli->quiet)
         cli_message("handing '%s' over to %s, as %s asks", leader->job->mutex,
                     request.to[0] != 0 ? request.to : "the first in line",
                     request.by[0] != 0 ? request.by : "somebody");
@@ -484,15 +500,15 @@ static int lead(struct leader *leader)
     enum awaited awaited;
 
     leader->ran_in_term = false;
-    cli_line_about_fence(simba_contender_fence(leader->contender));
-    if (contender_is_asked(leader->contender)) /* another waiter was to have it */
+    cli_line_about_fence(cli_seat_fence(&leader->seat));
+    if (cli_seat_is_asked(&leader->seat, NULL)) /* another waiter was to have it */
         return hand_over(leader);
     int64_t due_ms = leader->plan->first_ms(leader->plan->user, simba_now_ms());
-    cli_job_fit(leader->job, simba_contender_window_ms(leader->contender));
-    simba_contender_set_priority(leader->contender, leader->plan->priority, NULL);
+    cli_job_fit(leader->job, cli_seat_window_ms(&leader->seat));
+    cli_seat_set_priority(&leader->seat, leader->plan->priority);
     if (!leader->job->cli->quiet)
         cli_message("leading '%s' with fence %llu", leader->job->mutex,
-                    (unsigned long long)simba_contender_fence(leader->contender));
+                    (unsigned long long)cli_seat_fence(&leader->seat));
     do {
         awaited = await_start_of_run(leader, due_ms, &status);
     } while (awaited == AWAITED_DUE && run_and_plan(leader, &due_ms, &status));
@@ -510,21 +526,24 @@ static int lead(struct leader *leader)
 /* Until a term begins (CLI_CONTINUE), or an exit code. */
 static int follow(struct leader *leader)
 {
-    struct simba_state state;
+    struct simba_owner owner;
     int signal = 0;
 
     cli_line_about_fence(0);
     cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->cli->quiet);
     while (signal <= 0 && !update_term(leader)) {
+        if (cli_seat_failure(&leader->seat, &leader->job->error))
+            break;
         signal = cli_events_pause(&leader->job->events, leader->term_fd,
                                   cli_progress_next_ms(&leader->progress));
         if (signal == CLI_PAUSE_OVER) {
-            simba_contender_state(leader->contender, &state);
-            cli_progress_show(&leader->progress, &state.after,
-                              simba_contender_place(leader->contender));
+            cli_seat_owner(&leader->seat, &owner);
+            cli_progress_show(&leader->progress, &owner, cli_seat_place(&leader->seat));
         }
     }
     cli_progress_end(&leader->progress);
+    if (cli_seat_failure(&leader->seat, &leader->job->error))
+        return cli_fail(&leader->job->error);
     return signal > 0 ? cli_signal_exit_code(signal) : CLI_CONTINUE;
 }
 
@@ -535,13 +554,12 @@ static void stop_and_close(void *user)
     struct leader *leader = user;
     struct simba_error error;
 
-    if (leader->contender != NULL &&
-        simba_status_is_active(simba_contender_status(leader->contender))) {
-        bool owned = simba_contender_is_owner(leader->contender);
-        warn_of_stop(leader, owned, simba_contender_stop(leader->contender, &error), &error);
+    if (cli_seat_exists(&leader->seat) && cli_seat_is_active(&leader->seat)) {
+        bool owned = cli_seat_is_owner(&leader->seat);
+        warn_of_stop(leader, owned, cli_seat_stop(&leader->seat, &error), &error);
     }
     cli_endpoints_stop(&leader->endpoints);
-    simba_contender_close(leader->contender);
+    cli_seat_close(&leader->seat);
     cli_store_close(leader->job->client);
 }
 
@@ -552,7 +570,7 @@ static bool keep_minimum(struct leader *leader)
     const struct cli_job *job = leader->job;
 
     cli_events_drain(&job->events);
-    if (leader->begun_ms == SIMBA_UNSET || !simba_contender_is_owner(leader->contender))
+    if (leader->begun_ms == SIMBA_UNSET || !cli_seat_is_owner(&leader->seat))
         return true;
     int64_t until_ms = sb_later(leader->begun_ms, job->hold_at_least_ms);
     if (until_ms > simba_now_ms() && !job->cli->quiet)
@@ -572,11 +590,11 @@ static int finish(struct leader *leader, int status)
     if (!keep_minimum(leader))
         status = CLI_EXIT_LOST;
     set_closed(leader, true); /* no command runs from here on, so on_released need not wait */
-    bool owns = leader->contender != NULL && simba_contender_is_owner(leader->contender);
+    bool owns = cli_seat_exists(&leader->seat) && cli_seat_is_owner(&leader->seat);
     /* The library bounds the stop of an owner. A store that has not renewed the lease in time, or
      * has not even granted one, gets less time. */
-    bool healthy = leader->contender != NULL &&
-                   !cli_job_runs_out(leader->job, simba_contender_deadline_ms(leader->contender));
+    bool healthy = cli_seat_exists(&leader->seat) &&
+                   !cli_job_runs_out(leader->job, cli_seat_deadline_ms(&leader->seat));
     struct cli_finish last = {.run = stop_and_close,
                               .user = leader,
                               .held = owns ? cli_job_held(leader->job) : NULL,

@@ -27,7 +27,10 @@ static int resize(const struct cli *cli, const char *name, int slots, int *ret_b
     if (code == SIMBA_OK || code == SIMBA_ECONFIG)
         code = simba_semaphore_resize(client, name, slots, TIMEOUT_MS, &error);
     cli_store_close(client);
-    return code == SIMBA_OK ? CLI_EXIT_OK : cli_fail(&error);
+    if (code != SIMBA_ENOTFOUND)
+        return code == SIMBA_OK ? CLI_EXIT_OK : cli_fail(&error);
+    cli_message("%s", error.text);
+    return CLI_EXIT_CONTENDED;
 }
 
 static void print(const char *name, int slots, int before)
