@@ -138,7 +138,7 @@ class Client:
 
     @property
     def handle(self) -> Any:
-        """For the other modules of this package, inside of `with client.usage`."""
+        """For the other modules of this package, inside of `with client.usage.inside()`."""
         return self._handle
 
     def close(self) -> None:
@@ -153,6 +153,7 @@ class Client:
         for made in list(self._objects):
             if isinstance(usage := getattr(made, "usage", None), Usage):
                 usage.refuse_end()
+        self.usage.begin_end()
         self.usage.end()
         for made in list(self._objects):
             made.close()
@@ -327,7 +328,8 @@ class Client:
         """What the store knows of one mutex or of all."""
         result, count, error = ffi.new("struct simba_mutex_status **"), ffi.new("size_t *"), ffi.new("struct simba_error *")
         mutex = encode(name) if name is not None else ffi.NULL
-        with self.usage:
+        with self.usage.inside():
+            self.usage.refuse()
             check(lib.simba_client_status(self._handle, mutex, milliseconds(timeout, 0), result, count, error), error)
         try:
             return [MutexStatus(text(entry.mutex), Owner.read(entry.owner),
@@ -340,7 +342,8 @@ class Client:
     def queue(self, name: str, *, timeout: float = 10.0) -> list[Waiter]:
         """The waiters of a mutex, the next one first."""
         result, count, error = ffi.new("struct simba_waiter **"), ffi.new("size_t *"), ffi.new("struct simba_error *")
-        with self.usage:
+        with self.usage.inside():
+            self.usage.refuse()
             check(lib.simba_client_queue(self._handle, encode(name), milliseconds(timeout, 0), result, count, error),
                   error)
         try:
@@ -352,7 +355,8 @@ class Client:
     def force_release(self, name: str, *, timeout: float = 10.0) -> Owner | None:
         """Takes a mutex from an owner that hangs; returns that owner, None if the mutex was free."""
         owner, error = ffi.new("struct simba_owner *"), ffi.new("struct simba_error *")
-        with self.usage:
+        with self.usage.inside():
+            self.usage.refuse()
             check(lib.simba_client_force_release(self._handle, encode(name), milliseconds(timeout, 0), owner, error),
                   error)
         return Owner.read(owner)

@@ -29,7 +29,8 @@ class Contest:
         options.user = client.listen(self._pass_on)
         result, error = ffi.new("simba_contender **"), ffi.new("struct simba_error *")
         self._lock = threading.RLock()  # guards the handle
-        with client.usage:
+        with client.usage.inside():
+            client.usage.refuse()
             code = lib.simba_contender_create(client.handle, options, result, error)
             if code != lib.SIMBA_OK:
                 client.forget(options.user)

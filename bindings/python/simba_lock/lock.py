@@ -1,6 +1,7 @@
 """A lock: acquire, work, release; for threads and for coroutines."""
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
@@ -22,11 +23,13 @@ DIRECT_MS = 20
 
 
 class _Wait:
-    """A coroutine's wait for a semaphore or a set, which a thread does for it. Guarded by the lock of the usage."""
+    """A wait that a thread does for another one, or for a coroutine. Guarded by the lock of the usage."""
 
     def __init__(self) -> None:
+        self.is_begun = False
         self.is_over = False
         self.is_abandoned = False
+        self.code = int(lib.SIMBA_OK)
 
 
 class Lock:
@@ -124,7 +127,8 @@ class Lock:
         id = ffi.new("char[]", encode(self._id)) if self._id is not None else ffi.NULL
         options.mutex, options.id = mutex, id
         result, error = self._made, ffi.new("struct simba_error *")
-        with self._client.usage:
+        with self._client.usage.inside():
+            self._client.usage.refuse()
             client = self._client.handle
             if self._slots is not None:
                 code = lib.simba_semaphore_create(client, self._slots, options, result, error)
@@ -149,32 +153,40 @@ class Lock:
 
     def _wait_interruptibly(self, timeout_ms: int, error: Any) -> int:
         """The main thread waits where signals reach it."""
-        done = threading.Event()
-        codes: list[int] = []
+        done = threading.Lock()  # an Event that is interrupted can stay locked
+        done.acquire()
+        wait = _Wait()
 
         def run() -> None:
-            codes.append(self._call_acquire(timeout_ms, error))
-            done.set()
+            with self._free:
+                if wait.is_abandoned:
+                    return
+                wait.is_begun = True
+            wait.code = self._call_acquire(timeout_ms, error)
+            wait.is_over = True
+            done.release()
 
-        threading.Thread(target=run, name="simba-acquire", daemon=True).start()
         try:
-            done.wait()
+            _thread.start_new_thread(run, ())
+            done.acquire()
         except BaseException:
-            lib.simba_locker_cancel(self._locker)
-            while not done.is_set():
+            with self._free:
+                wait.is_abandoned = True
+                lib.simba_locker_cancel(self._locker)
+            while wait.is_begun and not wait.is_over:
                 try:
-                    done.wait()
+                    done.acquire()
                 except KeyboardInterrupt:  # the first one is raised
                     pass
             raise
-        return codes[0]
+        return wait.code
 
     def _acquire_locker(self, timeout_ms: int, error: Any) -> int:
         if threading.current_thread() is not threading.main_thread() or timeout_ms <= DIRECT_MS:
             return self._call_acquire(timeout_ms, error)
         code = self._call_acquire(DIRECT_MS, error)
-        if lib.simba_error_group(code) not in (lib.SIMBA_GROUP_CONTENDED, lib.SIMBA_GROUP_UNAVAILABLE,
-                                               lib.SIMBA_GROUP_UNKNOWN):
+        goes_on = (lib.SIMBA_GROUP_CONTENDED, lib.SIMBA_GROUP_UNAVAILABLE, lib.SIMBA_GROUP_UNKNOWN)
+        if code == lib.SIMBA_ECANCELED or lib.simba_error_group(code) not in goes_on:
             return code
         left = timeout_ms if timeout_ms >= int(lib.SIMBA_INFINITE) - 1 else timeout_ms - DIRECT_MS
         return self._wait_interruptibly(left, error)
@@ -201,7 +213,8 @@ class Lock:
         """After an interrupt or a cancel: whatever it has won, and nothing of another acquire. The next one gets a new
         locker, which no late cancel can end."""
         try:
-            with self.usage:
+            with self.usage.inside():
+                self.usage.refuse()
                 if self._in_use is user:
                     self._drop_locker()
                     self._leave()
@@ -217,7 +230,8 @@ class Lock:
     def _acquire_as(self, user: object, once: bool, limit_ms: int) -> bool:
         """False: of a single attempt that found another owner."""
         error = ffi.new("struct simba_error *")
-        with self.usage:
+        with self.usage.inside():
+            self.usage.refuse()
             code = int(lib.simba_locker_try_acquire(self._locker, error) if once
                        else self._acquire_locker(limit_ms, error))
             if code == lib.SIMBA_OK:
@@ -230,7 +244,7 @@ class Lock:
     def _acquire(self, once: bool, limit_ms: int) -> bool:
         user = object()
         self.usage.refuse()
-        if not self._leaving.wait(None if once or limit_ms >= int(lib.SIMBA_INFINITE) - 1 else limit_ms / 1000):
+        if not self._leaving.is_set() and not self._leaving.wait(None if once or limit_ms >= int(lib.SIMBA_INFINITE) - 1 else limit_ms / 1000):
             raise self._too_late()
         try:
             self._begin(user)
@@ -257,7 +271,8 @@ class Lock:
     def release(self) -> None:
         """Releases; raises LockLost if the lease was lost before. The lock is not held afterwards in any case."""
         user = self._in_use
-        with self.usage:
+        with self.usage.inside():
+            self.usage.refuse()
             if user is None or isinstance(user, Contest) or self._fence == 0:
                 raise MisuseError(f"'{self._name}' was not acquired by acquire()", lib.SIMBA_ESTATE)
             error = ffi.new("struct simba_error *")
@@ -418,7 +433,10 @@ class Lock:
         referred to any more closes itself; one that is held is referred to by its client."""
         if self.usage.is_forked:
             return
-        self.usage.end(self._cancel)
+        self.usage.begin_end()
+        with self._free:
+            self._cancel()
+        self.usage.end()
         self._drop_locker()
         if self._contest is not None:
             self._contest.close()

@@ -3,23 +3,27 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import weakref
+from typing import Any
 
 from ._native import lib
 from .errors import MisuseError
 
 
 class Usage:
-    """`with` stands around each call that may wait. It refuses what is closed, and what belongs to the parent process.
-    Calls that cannot wait hold `lock` instead, and look whether the handle is still there."""
+    """`with usage.inside(): usage.refuse()` begins each call that may wait. Calls that cannot wait hold `lock` instead,
+    and look whether the handle is still there.
+
+    All locks are RLocks: their `with` is one step for the interpreter, so that no KeyboardInterrupt leaves one held; and
+    a signal's handler or __del__ may come inside."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._pid = os.getpid()
-        self._inside: dict[int, int] = {}  # thread -> how many calls
         self._ended = False
-        self.lock = threading.RLock()  # a signal's handler and __del__ may run inside
-        self._changed = threading.Condition(self.lock)
+        self._mine = threading.local()
+        self._all: weakref.WeakSet[Any] = weakref.WeakSet()  # the lock of each thread
+        self.lock = threading.RLock()
 
     @property
     def is_forked(self) -> bool:
@@ -33,34 +37,33 @@ class Usage:
         if self._ended:
             raise MisuseError(f"the {self._what} is closed", lib.SIMBA_EMISUSE)
 
-    def __enter__(self) -> None:
-        self.refuse()  # in a child of fork, before the lock
-        with self.lock:
-            self.refuse()
-            thread = threading.get_ident()
-            self._inside[thread] = self._inside.get(thread, 0) + 1
-
-    def __exit__(self, *ignored: object) -> None:
-        with self.lock:
-            thread = threading.get_ident()
-            if self._inside[thread] == 1:
-                del self._inside[thread]
-            else:
-                self._inside[thread] -= 1
-            self._changed.notify_all()
+    def inside(self) -> Any:
+        """The lock that this thread holds while it is inside."""
+        self.refuse()  # before a lock that a fork has left held
+        lock = getattr(self._mine, "lock", None)
+        if lock is None:
+            lock = threading.RLock()
+            with self.lock:
+                self._all.add(lock)
+            self._mine.lock = lock
+        return lock
 
     def refuse_end(self) -> None:
         """Raises MisuseError in a signal's handler that has interrupted a call."""
-        if threading.get_ident() in self._inside:
+        lock = getattr(self._mine, "lock", None)
+        if lock is not None and lock._is_owned():
             raise MisuseError(f"the {self._what} cannot be closed by a signal's handler inside of its call: "
                               "raise an exception there", lib.SIMBA_EBUSY)
 
-    def end(self, cancel: Callable[[], None] | None = None) -> None:
-        """Refuses new calls, and waits for those of other threads, which `cancel` ends sooner."""
+    def begin_end(self) -> None:
+        """Refuses new calls."""
+        self.refuse_end()
+        self._ended = True
+
+    def end(self) -> None:
+        """Waits for the calls of other threads."""
         with self.lock:
-            self.refuse_end()
-            self._ended = True
-            while self._inside:
-                if cancel is not None:
-                    cancel()
-                self._changed.wait(0.1)
+            locks = list(self._all)
+        for lock in locks:
+            with lock:
+                pass

@@ -41,7 +41,8 @@ class Watch:
         self._lock = threading.RLock()
         self._ended = False  # None was put: nothing follows
         result, error = ffi.new("simba_observer **"), ffi.new("struct simba_error *")
-        with client.usage:
+        with client.usage.inside():
+            client.usage.refuse()
             code = lib.simba_observer_create(client.handle, options, result, error)
             if code != lib.SIMBA_OK:
                 client.forget(options.user)
