@@ -28,7 +28,8 @@ def main():
             file.write(PKG_CONFIG.format(root=ROOT, build=BUILD))
         environment = dict(os.environ, PKG_CONFIG_PATH=folder, LD_LIBRARY_PATH=BUILD, PYTHONPATH=package,
                            PYTHONDONTWRITEBYTECODE="1", SIMBA_ROOT=ROOT, SIMBA_PACKAGE=package,
-                           SIMBA_PROGRAM=os.path.join(BUILD, "simba"))
+                           SIMBA_PROGRAM=os.path.join(BUILD, "simba"),
+                           SIMBA_COUNTER=os.path.join(BUILD, "tests/python/simba-counter"))
         made = subprocess.run([sys.executable, "native_build.py"], cwd=package, env=environment, check=False,
                               capture_output=True, text=True)
         if made.returncode != 0:

@@ -319,27 +319,6 @@ def test_one_task_at_a_time(url, name):
                 strict()
 
 
-def test_nothing_leaks(url):
-    import tracemalloc
-
-    with simba.open(url) as client:
-        def cycles(count):
-            for _ in range(count):
-                with client.lock("leak"):
-                    pass
-
-        cycles(200)
-        gc.collect()
-        tracemalloc.start()
-        descriptors, before = len(os.listdir("/proc/self/fd")), tracemalloc.get_traced_memory()[0]
-        cycles(2000 if "memory:" in url or "sqlite:" in url else 500)
-        gc.collect()
-        after = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        assert len(os.listdir("/proc/self/fd")) == descriptors
-        assert after - before < 50_000
-
-
 def test_the_fixture_of_the_plug_in():
     from simba_lock import pytest_plugin
 
