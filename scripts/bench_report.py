@@ -6,7 +6,7 @@ import bench_plot as plot
 import wrap_prose
 
 NAMES = {"sqlite": "SQLite", "redis": "Redis", "postgres": "PostgreSQL", "mariadb": "MariaDB",
-         "zookeeper": "ZooKeeper"}
+         "zookeeper": "ZooKeeper", "etcd": "etcd"}
 PINS = {"unpinned": "all cores", "pinned": "one core"}
 ROUNDS = ("the median", "from the lowest to the highest median of a round")
 ALL = ("the median", "from the shortest to the longest")

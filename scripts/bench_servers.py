@@ -90,16 +90,10 @@ class Zookeeper(Server, servers.Zookeeper):
         return "ZooKeeper " + done.partition("-")[0]
 
 
-class Etcd(Server):
+class Etcd(Server, servers.Etcd):
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    def command(self):
-        peer = f"http://127.0.0.1:{servers.free_port()}"
-        return ["etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", self.url,
-                "--advertise-client-urls", self.url, "--listen-peer-urls", peer,
-                "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
+        return f"etcd://127.0.0.1:{self.port}/bench"
 
     @staticmethod
     def version():
@@ -107,4 +101,4 @@ class Etcd(Server):
 
 
 STORES = {"sqlite": Sqlite, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb,
-          "zookeeper": Zookeeper}
+          "zookeeper": Zookeeper, "etcd": Etcd}

@@ -68,5 +68,6 @@ extern const struct bench_raw_ops bench_raw_sqlite;
 extern const struct bench_raw_ops bench_raw_postgres;
 extern const struct bench_raw_ops bench_raw_mysql;
 extern const struct bench_raw_ops bench_raw_zookeeper;
+extern const struct bench_raw_ops bench_raw_etcd;
 
 #endif
