@@ -38,6 +38,15 @@ bool sb_wire_buffer_reserve(struct sb_wire_buffer *buffer, size_t more)
     return true;
 }
 
+bool sb_wire_buffer_fit(struct sb_wire_buffer *buffer, size_t more)
+{
+    if (buffer->data != NULL || more == 0)
+        return sb_wire_buffer_reserve(buffer, more);
+    buffer->data = sb_alloc(more);
+    buffer->capacity = buffer->data != NULL ? more : 0;
+    return buffer->data != NULL;
+}
+
 bool sb_wire_buffer_add(struct sb_wire_buffer *buffer, const void *bytes, size_t length)
 {
     if (!sb_wire_buffer_reserve(buffer, length))

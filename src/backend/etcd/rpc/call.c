@@ -34,7 +34,7 @@ bool sb_etcd_call_add(struct sb_etcd_call *call, const ProtobufCMessage *message
     uint8_t *frame;
 
     if (length > SB_ETCD_UNSENT_MAX || call->out.length > SB_ETCD_UNSENT_MAX - length ||
-        !sb_wire_buffer_reserve(&call->out, FRAME_SIZE + length))
+        !sb_wire_buffer_fit(&call->out, FRAME_SIZE + length))
         return false;
     frame = (uint8_t *)call->out.data + call->out.length;
     frame[0] = 0;

@@ -187,7 +187,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
     (void)user;
     if (call == NULL || call->nonsense)
         return 0;
-    if (!sb_wire_buffer_add(&call->in, bytes, length))
+    if (!sb_wire_buffer_fit(&call->in, length) || !sb_wire_buffer_add(&call->in, bytes, length))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     announced = frame_length(call);
     call->nonsense = announced > SB_ETCD_MESSAGE_MAX || (call->in.length > 0 && call->in.data[0]) ||
