@@ -77,17 +77,20 @@ static const char *relation(const struct cli_progress *progress)
     return cli_job_runs_under(progress->owner.id) ? " (under which this runs)" : "";
 }
 
-/* A lease that would have begun in the future if it were as long as ours is a longer one. */
-static void describe_lease(const struct simba_owner *owner, char *buffer, size_t size)
+/* When a lease was renewed is known if it is as long as ours. One that would have begun in the
+ * future is longer, and one that would have begun before the term is shorter. */
+static void describe_lease(const struct cli_progress *progress, char *buffer, size_t size)
 {
+    const struct simba_owner *owner = &progress->owner;
     int64_t now_ms = simba_now_ms();
+    bool shorter = progress->succeeded && owner->acquired_at_ms < progress->seen_ms - SILENCE_MS;
     bool longer = owner->acquired_at_ms > now_ms;
     char time[32];
 
     cli_text_duration(longer ? sb_time_left(owner->transition_at_ms, now_ms)
                              : now_ms - owner->acquired_at_ms,
                       time, sizeof time);
-    if (owner->transition_at_ms == SIMBA_INFINITE)
+    if (owner->transition_at_ms == SIMBA_INFINITE || shorter)
         buffer[0] = 0;
     else
         snprintf(buffer, size,
@@ -110,7 +113,7 @@ void cli_progress_describe(struct cli_progress *progress, const struct simba_own
 
     see(progress, owner);
     describe_age(progress, age, sizeof age);
-    describe_lease(owner, lease, sizeof lease);
+    describe_lease(progress, lease, sizeof lease);
     snprintf(buffer, size, "held by %s%s%s%s", owner->id, relation(progress), age, lease);
 }
 

@@ -101,6 +101,8 @@ def a_mutex_that_is_held_is_75_and_its_owner_is_named():
         contains(program.said(), "held by holder")
     if json.loads(read(run("status", "--json", "m").out))[0]["held_ms"] is not None:
         true(re.search(r"held by holder for \d+s(; lease ends in \d+s unless renewed)?\n", program.said()), program.said())
+        said = run("--ttl", "25s", "lock", "-n", "m", "--", "touch", "ran").said()
+        true(re.search(r"held by holder for \d+s\n", said), f"a lease that is shorter than ours is no old one: {said}")
     equal(run("lock", "-n", "-E", "9", "m", "--", "touch", "ran").code, 9)
     equal(holder.end(), 128 + signal.SIGTERM)
     equal(run("lock", "-n", "m", "--", "true").code, 0)
