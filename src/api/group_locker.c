@@ -301,17 +301,26 @@ static bool take_wanted(struct group_locker *group)
     return taken;
 }
 
-/* The store is told of the gate meanwhile: nobody waits for that. */
+static bool is_surplus(const struct group_locker *group, size_t part)
+{
+    return !group->parts[part].wanted && group->parts[part].sight >= SB_PART_ASKED;
+}
+
+/* The next in line waits for the gate. To wait for its release costs less than to leave that to
+ * another thread. */
 static void keep(struct group_locker *group)
 {
     bool one = is_semaphore(group);
     size_t from = one ? 1 + group->plan.slot : 0;
 
-    for (size_t i = 0; i < group->part_count; i++)
-        if (!group->parts[i].wanted && group->parts[i].sight >= SB_PART_ASKED)
+    for (size_t i = 1; i < group->part_count; i++)
+        if (is_surplus(group, i))
             sb_mutex_locker_withdraw(group->lockers[i]);
     atomic_store(&group->held_from, from);
     atomic_store(&group->held_to, one ? from + 1 : group->part_count);
+    if (is_surplus(group, 0))
+        sb_mutex_locker_give_back(group->lockers[0],
+                                  sb_later(simba_now_ms(), SB_LOCKER_CLEAN_UP_MS));
 }
 
 /* The end of a stop is no change that a part tells of. */

@@ -61,6 +61,9 @@ int sb_mutex_locker_begin(struct sb_mutex_locker *locker, bool once, struct simb
 enum sb_part_sight sb_mutex_locker_look(struct sb_mutex_locker *locker, int *ret_code);
 bool sb_mutex_locker_take(struct sb_mutex_locker *locker);
 void sb_mutex_locker_withdraw(struct sb_mutex_locker *locker);
+
+/* A withdrawal that waits for its end, not longer than until then. */
+void sb_mutex_locker_give_back(struct sb_mutex_locker *locker, int64_t until_ms);
 int sb_mutex_locker_explain(struct sb_mutex_locker *locker, int code, int64_t timeout_ms,
                             struct simba_error *error);
 

@@ -472,6 +472,12 @@ void sb_mutex_locker_withdraw(struct sb_mutex_locker *locker)
     sb_service_stop_soon(locker->service);
 }
 
+void sb_mutex_locker_give_back(struct sb_mutex_locker *locker, int64_t until_ms)
+{
+    set_phase(locker, IDLE);
+    sb_service_stop_until(locker->service, until_ms);
+}
+
 /* ---- Questions ------------------------------------------------------------------------------- */
 
 static const struct sb_service *service_of(const simba_locker *base)

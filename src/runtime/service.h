@@ -70,6 +70,9 @@ int sb_service_begin_start(struct sb_service *service, struct simba_error *error
 void sb_service_stop_soon(struct sb_service *service);
 bool sb_service_wait_initial(struct sb_service *service, int64_t until_ms);
 
+/* Both in one: the thread that waits does the work, and need not wake the loop's for it. */
+void sb_service_stop_until(struct sb_service *service, int64_t until_ms);
+
 /* Keep it alive for a task of the owner's that is on its way. */
 void sb_service_hold(struct sb_service *service);
 void sb_service_drop(struct sb_service *service);

@@ -201,6 +201,18 @@ bool sb_service_wait_initial(struct sb_service *s, int64_t until_ms)
            sb_engine_wait_progress(s->engine, is_not_stopping, s, until_ms, &help);
 }
 
+void sb_service_stop_until(struct sb_service *s, int64_t until_ms)
+{
+    unsigned stops;
+
+    if (begin_stop(s, false, &stops, NULL) != SIMBA_OK)
+        return;
+    if (sb_dispatcher_is_on(&s->strand))
+        sb_loop_wake_for_tasks(s->engine->loop);
+    else
+        sb_service_wait_initial(s, until_ms);
+}
+
 /* ---- Close ----------------------------------------------------------------------------------- */
 
 static void tell_closed(struct sb_service *s)
