@@ -10,7 +10,7 @@ TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
 .PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants spec replay \
-    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install wheel deb try-debian13 clean help
+    chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install wheel wheel-test deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
 	$(MESON) compile -C $(BUILD)
@@ -161,6 +161,9 @@ install: ## install a release build to PREFIX (below DESTDIR)
 wheel: ## build a Python wheel that carries the library, into build-wheel
 	@scripts/deps wheel
 	@scripts/make-wheel
+
+wheel-test: wheel ## install the wheel in a clean virtual environment; locks on SQLite and Redis, the guide's examples
+	@scripts/test-wheel
 
 deb: deps ## build the Debian packages into build-deb
 	@scripts/make-deb
