@@ -115,12 +115,12 @@ build-prove/cbmc:
 	@scripts/get-provers
 
 # Long by default only where MINUTES says so; a run that broke a rule leaves a timeline in build/chaos.
-chaos: all ## faults on real servers: SECONDS=20 for each store, or MINUTES=N; STORE= SEED= FAULTS=a,b
+chaos: all ## faults on real servers: SECONDS=20 for each store, or MINUTES=N; STORE= SEED= FAULTS=a,b GROUPS=1
 	@mkdir -p $(BUILD)/chaos
 	@tests/chaos/chaos.py --programs $(BUILD) --keep $(BUILD)/chaos --table $(BUILD)/chaos/table.md \
 	    $(addprefix --store ,$(STORE)) $(addprefix --seed ,$(SEED)) $(addprefix --minutes ,$(MINUTES)) \
 	    $(addprefix --seconds ,$(SECONDS)) $(addprefix --faults ,$(FAULTS)) \
-	    $(if $(EACH),--each) $(if $(TIMELINE),--timeline)
+	    $(if $(EACH),--each) $(if $(GROUPS),--groups) $(if $(TIMELINE),--timeline)
 
 soak: all ## many mutexes under faults for MINUTES (30): memory, descriptors and threads must not grow
 	@tests/chaos/soak.py --programs $(BUILD) $(addprefix --minutes ,$(MINUTES)) \

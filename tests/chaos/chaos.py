@@ -2,10 +2,11 @@
 """Real processes on real servers under faults that are drawn from a seed, judged from outside.
 
     chaos.py --programs FOLDER [--store NAME]... [--seed N] [--seconds N] [--minutes N] [--faults NAME,...]
-             [--each] [--short] [--kept-seeds] [--keep FOLDER] [--timeline] [--table FILE]
+             [--each] [--short] [--groups] [--kept-seeds] [--keep FOLDER] [--timeline] [--table FILE]
 
 Prints TAP, a line for each run with its seed. With --minutes runs follow each other, store after store, until the
-time is over. A run that breaks a rule leaves its journals and a timeline in the folder of --keep, and prints the
+time is over; in every second round workers take groups, as with --groups in all of them: slots of a semaphore, and
+sets of mutexes. A run that breaks a rule leaves its journals and a timeline in the folder of --keep, and prints the
 command that plays its schedule again.
 """
 import argparse
@@ -37,6 +38,7 @@ def parse():
     parser.add_argument("--faults", help="only these")
     parser.add_argument("--each", action="store_true", help="each fault once, in a drawn order")
     parser.add_argument("--short", action="store_true", help="the chosen few of the default suite")
+    parser.add_argument("--groups", action="store_true", help="workers take slots of a semaphore and sets as well")
     parser.add_argument("--kept-seeds", action="store_true", help="also those of seeds.txt")
     parser.add_argument("--keep", default=tempfile.gettempdir(),
                         help="where journals and timelines of failed runs go")
@@ -69,7 +71,7 @@ def plans(options, names):
         for name in names:
             if turn == 0 or now() < end:
                 yield Plan(name, first + turn, options.seconds, faults_of(options, name),
-                           options.each or options.short)
+                           options.each or options.short, options.groups or turn % 2 == 1)
         turn += 1
     if options.kept_seeds:
         yield from kept_plans(names)

@@ -132,6 +132,34 @@ def check_one_owner(history):
                               " longer than two leases")
 
 
+def check_slots(history):
+    """Nobody has a slot beyond the number of slots, and never do more believe than there are slots."""
+    for event in history.of("semaphore"):
+        name, slots = event.words[0], int(event.words[1])
+        going_on = []
+        for term in history.terms:
+            base, _, slot = term.mutex.rpartition("#")
+            if base != name:
+                continue
+            if int(slot) >= slots:
+                yield term.begin, f"'{name}': {term.who} has slot {slot} of {slots}"
+            going_on = [other for other in going_on if other.end > term.begin] + [term]
+            if len(going_on) > slots and not any(history.is_excused(what, term.begin) for what in ("overlap", "split")):
+                yield term.begin, f"'{name}': more than {slots} believe: " + " ".join(one.who for one in going_on)
+
+
+def check_whole(history):
+    """Who says that it has a slot has one, and who says that it has a set has all of it."""
+    for event in history.of("partial"):
+        yield event.at, f"{event.words[1]} says that it owns, and has no token of '{event.words[0]}'"
+
+
+def check_turns(history):
+    """After everything has healed, each that takes slots or sets gets one within the bound."""
+    for event in history.of("unserved"):
+        yield event.at, f"{event.words[0]} gets no turn {event.words[1]} s after all has healed"
+
+
 def check_tokens(history):
     """Every term has a larger token than all that ended before, since the store last lost its data, and no two have the
     same."""
@@ -262,17 +290,22 @@ def check_ends(history):
 
 def check_shown(history):
     """A run in which nobody led or wrote has shown nothing."""
-    for mutex in MUTEXES:
-        if not any(event.words[0] == mutex for event in history.of("write")):
+    written = {event.words[0] for event in history.of("write")}
+    slots = [f"{event.words[0]}#{slot}" for event in history.of("semaphore") for slot in range(int(event.words[1]))]
+    for mutex in MUTEXES + slots + [name for event in history.of("sets") for name in event.words]:
+        if mutex not in written:
             yield history.start, f"'{mutex}': nothing was written under it"
 
 
 RULES = {
     "one owner": check_one_owner,
+    "no more than the slots": check_slots,
+    "all of a set": check_whole,
     "tokens grow": check_tokens,
     "callbacks alternate": check_callbacks,
     "fenced resource": check_resource,
     "leader after healing": check_leaders,
+    "turn after healing": check_turns,
     "within reach": check_reach,
     "nothing left": check_leftovers,
     "orderly ends": check_ends,
@@ -293,14 +326,14 @@ def changes(history):
 
 
 def gaps_after_healing(history):
-    """For each fault that ends while no other is under way, and each mutex that nobody owns then: the seconds until it is
-    owned again."""
+    """For each fault that ends while no other is under way, and each mutex that nobody owns then, though somebody always
+    wants it: the seconds until it is owned again."""
     spans = fault_spans(history.events)
     for _, _, _, healed in spans:
         if any(begin < healed < end for _, _, begin, end in spans):
             continue
-        for terms in history.terms_by_mutex().values():
-            if not any(term.begin <= healed < term.end for term in terms):
+        for mutex, terms in history.terms_by_mutex().items():
+            if mutex in MUTEXES and not any(term.begin <= healed < term.end for term in terms):
                 later = [term.begin for term in terms if term.begin > healed]
                 yield from [(later[0] - healed) / 1e9] if later else []
 

@@ -40,6 +40,14 @@ GOOD = """
 LED = ("2000 demand reach\n8500 write lead 9 w0-1/c 3\n8500 write lock 9 p0-1/9 2\n"
        "8500 write tick 9 w0-1/s 2\n")
 
+# A semaphore of two slots and a set of two, all of them used.
+GROUPS = ("0 semaphore seats 2\n0 sets a b\n"
+          "1000 believe seats#0 w0-1/n 3 1900\n1001 believe seats#1 w1-1/n 5 1901\n"
+          "1002 believe a w0-1/m 2 1902\n1002 believe b w0-1/m 7 1902\n"
+          "1010 write seats#0 3 w0-1/n 1\n1010 write seats#1 5 w1-1/n 1\n"
+          "1010 write a 2 w0-1/m 1\n1010 write b 7 w0-1/m 1\n"
+          "1100 yield seats#0 w0-1/n\n1100 yield a w0-1/m\n1100 yield b w0-1/m\n1500 served w0-1/n\n")
+
 # What is added to the good history, and the rule that it breaks (None: it breaks none).
 STORIES = [
     ("a good run", "", None),
@@ -141,6 +149,17 @@ STORIES = [
      "980 excuse denied\n990 exit p0-2 77\n995 unexcuse denied", None),
     ("the program is refused", "990 exit p0-2 77", "orderly ends"),
     ("a forked child owns", "990 forked 256", "orderly ends"),
+    ("slots and sets", GROUPS + "1200 believe seats#0 w2-1/n 4 1900\n1200 believe b w1-1/m 8 1900", None),
+    ("two have one slot", GROUPS + "1030 yield seats#1 w1-1/n\n1050 believe seats#0 w2-1/n 4 1090", "one owner"),
+    ("a slot is had past the kill of another's owner",
+     GROUPS + "1300 killed w1-1\n1400 believe seats#1 w2-1/n 6 1800", None),
+    ("a slot beyond the number of slots", GROUPS + "1200 believe seats#2 w2-1/n 1 1900", "no more than the slots"),
+    ("three believe, of two slots, each in a slot of its own",
+     GROUPS + "1050 believe seats#2 w2-1/n 1 1090", "no more than the slots"),
+    ("two sets have one mutex", GROUPS + "1050 believe b w1-1/m 8 1090", "one owner"),
+    ("a set is held without one of its mutexes", GROUPS + "1050 partial b w0-1/m", "all of a set"),
+    ("a member never gets its turn", GROUPS + "1600 unserved w2-1/m 20", "turn after healing"),
+    ("a mutex that was in no set", GROUPS + "1 sets c", "something shown"),
     ("a line that a kill has cut off", "990 believe lead w2-1/c 7 99", None),
 ]
 

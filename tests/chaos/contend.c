@@ -86,4 +86,4 @@ static int64_t deadline_ms(const struct member *m)
     return simba_contender_deadline_ms(m->contender);
 }
 
-const struct member_kind member_contender = {"c", "lead", run, is_owner, fence, deadline_ms};
+const struct member_kind member_contender = {"c", "lead", run, is_owner, fence, deadline_ms, NULL};

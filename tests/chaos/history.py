@@ -7,8 +7,10 @@
     begin-acquired, end-acquired, begin-released, end-released, started, stopped     the life of a contender
     write, refuse-read, refuse-write, forget                                         the fenced resource
     missed, unreachable                                                              what a locker did not get
+    partial MUTEX WHO                   it says that it owns a slot or a set, and has no token of this one
     fault, healed, killed, crashed, excuse, unexcuse, demand, undemand, equal        the nemesis
-    exit, unled, led, remains                                                        the harness
+    exit, unled, led, unserved, served, remains                                      the harness
+    semaphore NAME SLOTS, sets NAME...                                               what it lets workers take
 
 All instants are nanoseconds on the boot clock. A term is made of what is certain only: it begins after the first
 answer that said so, and ends with the last deadline, the loss or the wish to give back, whatever came first.
@@ -68,9 +70,9 @@ class _Reader:
     """Follows the events of all contenders, in the order of time."""
 
     def __init__(self):
-        self.open = {}       # who: its term
-        self.last = {}       # who: the last instant at which it certainly believed
-        self.yielding = {}   # who: the term that it is giving back
+        self.open = {}       # (mutex, who): its term
+        self.last = {}       # (mutex, who): the last instant at which it certainly believed
+        self.yielding = {}   # (mutex, who): the term that it is giving back
         self.killed = set()  # processes and runs of the program
         self.terms = []
 
@@ -93,31 +95,32 @@ class _Reader:
         self._extend(event.at, mutex, who, int(fence), 0)
 
     def _extend(self, at, mutex, who, fence, deadline):
-        term = self.open.get(who)
+        key = mutex, who
+        term = self.open.get(key)
         if term is not None and term.fence != fence:
-            self._close(who, at)
+            self._close(key, at)
             term = None
         if term is None:
-            term = self.open[who] = Term(mutex, who, fence, at, at, deadline)
+            term = self.open[key] = Term(mutex, who, fence, at, at, deadline)
         term.deadline = deadline
-        self.last[who] = at
+        self.last[key] = at
 
     def on_doubt(self, event):
-        self._close(event.words[1], event.at, event.kind)
+        self._close(tuple(event.words[:2]), event.at, event.kind)
 
     def on_yield(self, event):
-        who = event.words[1]
-        self.yielding[who] = self.open.get(who)
-        self._close(who, event.at, event.kind)
+        key = tuple(event.words[:2])
+        self.yielding[key] = self.open.get(key)
+        self._close(key, event.at, event.kind)
 
     def on_end_released(self, event):
         """Before that a mutex is not given back, as long as the lease lasts."""
-        term = self.yielding.pop(event.words[1], None)
+        term = self.yielding.pop(tuple(event.words[:2]), None)
         if term is not None:
             term.end = max(term.end, min(event.at, term.deadline))
 
     def on_started(self, event):
-        self.yielding.pop(event.words[1], None)
+        self.yielding.pop(tuple(event.words[:2]), None)
 
     def on_killed(self, event):
         self.killed.add(event.words[0])
@@ -128,19 +131,19 @@ class _Reader:
         self._close_all(event.words[0], 0, event.kind)
 
     def _close_all(self, process, at, how):
-        for who in [who for who in self.open if who.split("/")[0] == process]:
-            self._close(who, at, how)
+        for key in [key for key in self.open if key[1].split("/")[0] == process]:
+            self._close(key, at, how)
 
-    def _close(self, who, at, how="end"):
-        term = self.open.pop(who, None)
+    def _close(self, key, at, how="end"):
+        term = self.open.pop(key, None)
         if term is not None:
             term.how = how
-            term.end = max(self.last[who], min(term.deadline, at))
+            term.end = max(self.last[key], min(term.deadline, at))
             self.terms.append(term)
 
     def finish(self):
-        for who in list(self.open):
-            self._close(who, NEVER)
+        for key in list(self.open):
+            self._close(key, NEVER)
 
 
 def terms_of(events):

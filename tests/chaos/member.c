@@ -1,5 +1,5 @@
 /*
- * member.c - what the three kinds of members share: being asked, and using the resource.
+ * member.c - what the kinds of members share: being asked, and using the resource.
  */
 #include "member.h"
 
@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define TELL_AGAIN_NS 50000000 /* while nothing changes */
@@ -61,38 +62,89 @@ static int64_t deadline_of(const struct member *m)
     return m->kind->deadline_ms != NULL ? m->kind->deadline_ms(m) : 0;
 }
 
-/* A contender that says that it owns past its own deadline is taken at its word, for this
- * instant. */
-static void tell_belief(struct member *m, uint64_t fence, int64_t deadline_ms)
+static int owned_by(const struct member *m, struct owned owned[OWNED_MAX])
 {
-    int64_t now_ns = journal_now_ns();
-    bool same = m->believed && m->told_fence == fence && m->told_deadline_ms == deadline_ms;
-
-    if (same && now_ns - m->told_at_ns < TELL_AGAIN_NS)
-        return;
-    journal_write_at(now_ns, "believe %s %s %" PRIu64 " %" PRId64, m->kind->mutex, m->who, fence,
-                     deadline_ms * NS_PER_MS);
-    m->believed = true;
-    m->told_fence = fence;
-    m->told_deadline_ms = deadline_ms;
-    m->told_at_ns = now_ns;
+    if (m->kind->owned != NULL)
+        return m->kind->owned(m, owned);
+    snprintf(owned[0].mutex, sizeof owned[0].mutex, "%s", m->kind->mutex);
+    owned[0].fence = m->kind->fence(m);
+    return 1;
 }
 
-/* The token is asked for twice: the three answers are of one term when it is the same before and
+/* The first one that it does not own; NULL: it owns all. */
+static const struct owned *first_not_owned(const struct owned owned[OWNED_MAX], int count)
+{
+    for (int i = 0; i < count; i++)
+        if (owned[i].fence == 0)
+            return &owned[i];
+    return NULL;
+}
+
+static bool are_same(const struct owned *one, const struct owned *other, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (one[i].fence != other[i].fence || strcmp(one[i].mutex, other[i].mutex) != 0)
+            return false;
+    return true;
+}
+
+/* A contender that says that it owns past its own deadline is taken at its word, for this
+ * instant. */
+static void tell_belief(struct member *m, struct belief *b, const struct owned *owned,
+                        int64_t deadline_ms)
+{
+    int64_t now_ns = journal_now_ns();
+    bool same = b->believed && are_same(&b->of, owned, 1) && b->told_deadline_ms == deadline_ms;
+
+    if (same && now_ns - b->told_at_ns < TELL_AGAIN_NS)
+        return;
+    journal_write_at(now_ns, "believe %s %s %" PRIu64 " %" PRId64, owned->mutex, m->who,
+                     owned->fence, deadline_ms * NS_PER_MS);
+    *b = (struct belief){*owned, true, deadline_ms, now_ns};
+}
+
+/* The end of what was believed. */
+static void tell_end(struct member *m, int64_t at_ns, const char *how)
+{
+    for (int i = 0; i < OWNED_MAX; i++) {
+        if (m->beliefs[i].believed)
+            journal_write_at(at_ns, "%s %s %s", how, m->beliefs[i].of.mutex, m->who);
+        m->beliefs[i].believed = false;
+    }
+}
+
+/* Whoever says that it owns, before and after, has a token of each of its mutexes. */
+static void check_whole(const struct member *m)
+{
+    int64_t before_ms = deadline_of(m);
+    bool owner = m->kind->is_owner(m);
+    struct owned owned[OWNED_MAX];
+    int count = owned_by(m, owned);
+    const struct owned *lacking = first_not_owned(owned, count);
+
+    if (owner && lacking != NULL && m->kind->is_owner(m) && deadline_of(m) == before_ms)
+        journal_write("partial %s %s", lacking->mutex, m->who);
+}
+
+/* The tokens are asked for twice: the answers are of one term when they are the same before and
  * after. */
 static void ask(struct member *m)
 {
     int64_t before_ns = journal_now_ns();
-    uint64_t fence = m->kind->fence(m);
+    struct owned owned[OWNED_MAX];
+    struct owned again[OWNED_MAX];
+    int count = owned_by(m, owned);
     int64_t deadline_ms = deadline_of(m);
     bool owner = m->kind->is_owner(m);
 
-    if (owner && fence != 0 && m->kind->fence(m) == fence)
-        tell_belief(m, fence, deadline_ms);
-    if (!owner && m->believed) {
-        journal_write_at(before_ns, "doubt %s %s", m->kind->mutex, m->who);
-        m->believed = false;
-    }
+    if (owner && first_not_owned(owned, count) == NULL && owned_by(m, again) == count &&
+        are_same(owned, again, count))
+        for (int i = 0; i < count; i++)
+            tell_belief(m, &m->beliefs[i], &owned[i], deadline_ms);
+    if (!owner)
+        tell_end(m, before_ns, "doubt");
+    if (m->kind->owned != NULL)
+        check_whole(m);
 }
 
 void member_sample(struct member *m)
@@ -106,10 +158,8 @@ void member_sample(struct member *m)
 void member_yield(struct member *m)
 {
     pthread_mutex_lock(&m->lock);
-    if (!m->yielded)
-        journal_write("yield %s %s", m->kind->mutex, m->who);
+    tell_end(m, journal_now_ns(), "yield");
     m->yielded = true;
-    m->believed = false;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -131,8 +181,11 @@ static bool still_owner(void *user)
 
 void member_use(struct member *m)
 {
-    uint64_t fence = m->kind->fence(m);
+    struct owned owned[OWNED_MAX];
+    int count = owned_by(m, owned);
 
-    if (fence != 0 && m->kind->is_owner(m))
-        vault_use(&m->vault, m->kind->mutex, m->who, fence, still_owner, m);
+    if (first_not_owned(owned, count) != NULL || !m->kind->is_owner(m))
+        return;
+    for (int i = 0; i < count; i++)
+        vault_use(&m->vault, owned[i].mutex, m->who, owned[i].fence, still_owner, m);
 }

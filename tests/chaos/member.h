@@ -1,6 +1,6 @@
 /*
  * member.h - one contender, locker or scheduler of a worker, and how what it believes is written
- * down.
+ * down. A locker may be one of several mutexes: then its belief is one for each of them.
  *
  * A thread of the worker's asks every member every few milliseconds. What it writes down is
  * certain: `believe` has an instant after the question and the deadline that was answered, `doubt`
@@ -19,10 +19,16 @@
 #include <stdatomic.h>
 
 #define MEMBER_NAME_MAX 64
+#define OWNED_MAX 3 /* mutexes of one member */
 
 struct member;
 
-/* What differs between the three kinds. */
+struct owned {
+    char mutex[MEMBER_NAME_MAX];
+    uint64_t fence; /* 0: it says that it does not own this one */
+};
+
+/* What differs between the kinds. */
 struct member_kind {
     const char *letter;
     const char *mutex;
@@ -30,11 +36,22 @@ struct member_kind {
     bool (*is_owner)(const struct member *member);
     uint64_t (*fence)(const struct member *member);
     int64_t (*deadline_ms)(const struct member *member); /* NULL: it cannot be asked */
+    int (*owned)(const struct member *member, struct owned ret_owned[OWNED_MAX]); /* how many;
+                                                             NULL: `mutex`, with that token */
 };
 
 extern const struct member_kind member_contender;
 extern const struct member_kind member_locker;
 extern const struct member_kind member_scheduler;
+extern const struct member_kind member_slot; /* of a semaphore */
+extern const struct member_kind member_set;
+
+struct belief {
+    struct owned of;
+    bool believed;
+    int64_t told_deadline_ms;
+    int64_t told_at_ns;
+};
 
 struct member {
     const struct member_kind *kind;
@@ -50,10 +67,7 @@ struct member {
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     bool yielded;
-    bool believed;
-    uint64_t told_fence;
-    int64_t told_deadline_ms;
-    int64_t told_at_ns;
+    struct belief beliefs[OWNED_MAX];
 };
 
 /* Starts its thread, which creates what the kind says. `argv` is that of the worker. */

@@ -2,9 +2,11 @@
 import os
 import socket
 
+from lease import SEMAPHORE
 from server import Server, Store
 import servers
 
+SIZE = f"simba:{{{SEMAPHORE}}}:property"
 
 
 class RedisError(Exception):
@@ -102,9 +104,9 @@ class RedisServer(LanServer, servers.Redis):
 
 
 def keys_left(server):
-    """Tokens stay for good, and a reservation for a moment; owners and waiters must not."""
+    """Tokens and the size of a semaphore stay for good, and a reservation for a moment; owners and waiters must not."""
     def may_stay(key):
-        return key.endswith(":fence") or (key.endswith(":reserved") and server.ask(f"PTTL {key}") != -1)
+        return key == SIZE or key.endswith(":fence") or (key.endswith(":reserved") and server.ask(f"PTTL {key}") != -1)
     return [key for key in server.ask("KEYS simba:*") if not may_stay(key)]
 
 

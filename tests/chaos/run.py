@@ -35,12 +35,14 @@ class Plan:
     seconds: float
     faults: typing.Optional[list] = None  # the names of those that may strike; None: any
     each_once: bool = False               # each of them, however long it takes
+    groups: bool = False                  # slots and sets as well
 
     def command(self):
         """What plays the same schedule again."""
         length = "EACH=1" if self.each_once else f"SECONDS={self.seconds:g}"
         faults = f" FAULTS={','.join(self.faults)}" if self.faults else ""
-        return f"make chaos STORE={self.store} SEED={self.seed} {length}{faults}"
+        groups = " GROUPS=1" if self.groups else ""
+        return f"make chaos STORE={self.store} SEED={self.seed} {length}{faults}{groups}"
 
 
 class Outcome:
@@ -62,7 +64,7 @@ class Outcome:
 def play(plan, programs, folder, outcome):
     store = STORES[plan.store](os.path.join(folder, "store"), programs.wallclock)
     store.lease = draw_lease(plan.seed)
-    world = World(folder, store, plan.seed, programs)
+    world = World(folder, store, plan.seed, programs, plan.groups)
     try:
         world.start()
         faults = [fault for fault in possible(world)

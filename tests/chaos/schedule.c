@@ -64,4 +64,4 @@ static uint64_t fence(const struct member *m)
     return simba_scheduler_fence(m->scheduler);
 }
 
-const struct member_kind member_scheduler = {"s", "tick", run, is_owner, fence, NULL};
+const struct member_kind member_scheduler = {"s", "tick", run, is_owner, fence, NULL, NULL};

@@ -19,6 +19,7 @@ class Vault:
         self.highest = {}
         self.counters = {}
         self.last_write = {}  # mutex: (seconds, who)
+        self.last_turn = {}   # who: seconds
         self.journal = open(os.path.join(folder, "vault.journal"), "w", encoding="ascii")
         self._server = _Server(self.path, self)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -36,6 +37,7 @@ class Vault:
             self.counters[mutex] = int(value[0])
             at = self._note("write", mutex, fence, who, value[0])
             self.last_write[mutex] = (at / 1e9, who)
+            self.last_turn[who] = at / 1e9
             return "ok"
 
     def _note(self, *words):
@@ -47,6 +49,11 @@ class Vault:
         """Who wrote last."""
         with self.lock:
             return self.last_write.get(mutex, (0, None))
+
+    def last_turn_of(self, who):
+        """When it wrote last."""
+        with self.lock:
+            return self.last_turn.get(who, 0)
 
     def forget_tokens(self):
         """What an operator does where tokens begin anew because the store lost its data."""

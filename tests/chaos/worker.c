@@ -1,10 +1,11 @@
 /*
  * worker.c - a process under test: one client, and on it a contender, a locker and a scheduler, or
- * some of them.
+ * some of them, and where the run has groups a locker of a semaphore's slots and one of sets.
  *
  *     chaos-worker NAME URL JOURNAL VAULT MEMBERS [ID]        until SIGTERM; SIGUSR1 forks
  *
- * MEMBERS is "c", "cl" or "cls". All members have the id ID, where one is given.
+ * MEMBERS are letters: a contender c first, then a locker l, a slot n or a set m if there is one of
+ * them, a scheduler s. All members have the id ID, where one is given.
  *
  * It judges nothing. What it knows goes into its journal, which tests/chaos/checker.py reads.
  */
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MEMBERS_MAX 3
+#define MEMBERS_MAX 5
 #define SAMPLE_MS 3
 #define OPEN_AGAIN_MS 100
 #define LEFT_TRIES 200 /* threads that were joined may be listed for a moment */
@@ -27,6 +28,8 @@
 static atomic_bool stopping;
 static struct member members[MEMBERS_MAX];
 static int member_count;
+static const struct member_kind *const kinds[MEMBERS_MAX] = {
+    &member_contender, &member_locker, &member_scheduler, &member_slot, &member_set};
 
 static void block_signals(sigset_t *ret_set)
 {
@@ -151,15 +154,28 @@ static void live(simba_client *client, const sigset_t *signals)
     }
 }
 
+static const struct member_kind *kind_of(char letter)
+{
+    for (int i = 0; i < MEMBERS_MAX; i++)
+        if (kinds[i]->letter[0] == letter)
+            return kinds[i];
+    return NULL;
+}
+
+static bool are_members(const char *letters)
+{
+    size_t count = strlen(letters);
+
+    return letters[0] == 'c' && count <= MEMBERS_MAX && strspn(letters, "clsnm") == count;
+}
+
 static void take_part(simba_client *client, char **argv, const sigset_t *signals)
 {
-    static const struct member_kind *const kinds[MEMBERS_MAX] = {&member_contender, &member_locker,
-                                                                 &member_scheduler};
     struct simba_metrics metrics = SIMBA_METRICS_INIT;
 
     member_count = (int)strlen(argv[5]);
     for (int i = 0; i < member_count; i++)
-        member_start(&members[i], kinds[i], client, argv, &stopping);
+        member_start(&members[i], kind_of(argv[5][i]), client, argv, &stopping);
     live(client, signals);
     for (int i = 0; i < member_count; i++)
         member_join(&members[i]);
@@ -192,7 +208,7 @@ int main(int argc, char **argv)
     simba_client *client;
     sigset_t signals;
 
-    if (argc < 6 || argc > 7 || strncmp("cls", argv[5], strlen(argv[5])) != 0)
+    if (argc < 6 || argc > 7 || !are_members(argv[5]))
         return 64;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     block_signals(&signals);

@@ -11,6 +11,7 @@ PROGRAM_WAIT = "1s"
 LIBRARY_NAMES = ["w0", "w1", "w2"]
 ALL_MEMBERS = "cls"              # a contender, a locker and a scheduler
 MEMBERS = {"w2": "c"}            # a client with one contender needs no thread on some stores, and shares nothing
+GROUP_MEMBERS = "nm"             # a slot and a set, where the run has groups
 PROGRAM_NAMES = ["p0", "p1"]
 COMMAND_MS = (50, 200, 400, 800, 2500)  # how long a command lives; the longest for longer than its lease
 
@@ -40,7 +41,11 @@ class LibraryWorker:
                              **self.clock.environment(self.world.programs.wallclock)})
 
     def arguments(self):
-        return [MEMBERS.get(self.name, ALL_MEMBERS)]
+        return [MEMBERS.get(self.name, ALL_MEMBERS) + (GROUP_MEMBERS if self.world.has_groups else "")]
+
+    def group_members(self):
+        """As they sign what they write."""
+        return [f"{self.title}/{letter}" for letter in GROUP_MEMBERS] if self.world.has_groups else []
 
     @property
     def pid(self):

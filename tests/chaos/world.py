@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from clock import PATIENCE, now, now_ns, wait_until
-from lease import LEASE_SECONDS, MUTEXES
+from lease import GROUP_MUTEXES, LEASE_SECONDS, MUTEXES, SEMAPHORE, SET_NAMES, SLOTS
 from nemesis import Nemesis
 from network import make_network
 from process import children_of, reap
@@ -21,8 +21,10 @@ HOLD_SECONDS = "0.5"
 
 
 class World:
-    def __init__(self, folder, store, seed, programs):
+    def __init__(self, folder, store, seed, programs, has_groups=False):
         self.folder = folder
+        self.has_groups = has_groups  # workers take slots and sets as well
+        self.mutexes = MUTEXES + (GROUP_MUTEXES if has_groups else [])
         self.store = store
         self.seed = seed
         self.programs = programs
@@ -59,7 +61,7 @@ class World:
         return [worker for worker in self.workers if worker in found]
 
     def pick_holder(self, dice):
-        return self.holder_of(dice.choice(MUTEXES)) or dice.choice(self.workers)
+        return self.holder_of(dice.choice(self.mutexes)) or dice.choice(self.workers)
 
     def pick_waiter(self, dice):
         holders = [self.vault.holder(mutex)[1] for mutex in MUTEXES]
@@ -115,13 +117,18 @@ class World:
             worker.start()
         if self.store.loses_leases:
             self.note("excuse", "split")
+        if self.has_groups:
+            self.note("semaphore", SEMAPHORE, SLOTS)
+            self.note("sets", *SET_NAMES)
         self.await_leaders(now())
 
     def run(self, schedule):
         Nemesis(self, schedule, self.seed).run()
         for worker in self.library_workers:
             worker.revive()
-        self.await_leaders(now() + LEASE_SECONDS)
+        healed = now() + LEASE_SECONDS
+        self.await_leaders(healed)
+        self._await_turns(healed)
         self.store.settle()
 
     def await_leaders(self, since):
@@ -134,6 +141,16 @@ class World:
                 self.note("led", mutex, f"{max(now() - since, 0):.3f}")
             except TimeoutError:
                 self.note("unled", mutex, self.store.heals_within)
+
+    def _await_turns(self, since):
+        """Each member that takes slots or sets gets its turn: none waits for another in a circle."""
+        for who in [who for worker in self.library_workers for who in worker.group_members()]:
+            try:
+                wait_until(lambda one=who: self.vault.last_turn_of(one) > since, who,
+                           since - now() + self.store.heals_within)
+                self.note("served", who)
+            except TimeoutError:
+                self.note("unserved", who, self.store.heals_within)
 
     def stop(self):
         """All stop in good order, and what is left is looked for. One that waits goes first: a release by the last
@@ -180,7 +197,7 @@ class World:
         over."""
         contenders = [subprocess.Popen([self.programs.simba, "-u", self.store.url(), "lock", "-w", PASS_OVER_WAIT, mutex,
                                         "--", "sleep", HOLD_SECONDS], env={**os.environ, "HOME": self.home})
-                      for mutex in MUTEXES * 2]
+                      for mutex in self.mutexes * 2]
         codes = [one.wait(PATIENCE) for one in contenders]
         if any(codes):
             self.note("remains", "a place that keeps others from a mutex:", *codes)
