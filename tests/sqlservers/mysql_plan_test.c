@@ -1,6 +1,6 @@
 /*
  * mysql_plan_test.c - every statement that concerns single mutexes finds them and their waiters by
- * a key.
+ * a key; and a connection looks at nothing else.
  */
 #include "server.h"
 
@@ -122,6 +122,29 @@ static void many_rows_are_found_by_the_primary_key(void **state)
     assert_true(host_close(&host));
 }
 
+static int64_t tables_opened(void)
+{
+    return server_number(&server,
+                         "SELECT variable_value FROM information_schema.global_status WHERE"
+                         " variable_name = 'opened_table_definitions'");
+}
+
+/* Many clients that begin together, or come back together, would keep the server busy with that. */
+static void a_connection_looks_at_no_tables_of_others(void **state)
+{
+    struct host host;
+    int64_t before;
+
+    (void)state;
+    server_sql(&server, "FLUSH TABLES");
+    before = tables_opened();
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    assert_true(host_close(&host));
+    assert_in_range(tables_opened() - before, 1, 5);
+    server_sql(&server, "SELECT count(*) FROM information_schema.columns");
+    assert_true(tables_opened() - before > 20); /* the twin: the server's own are enough to tell */
+}
+
 /* The twin: without the key the same check would fail. */
 static void the_check_can_fail(void **state)
 {
@@ -135,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_rows_are_found_by_a_key),
         cmocka_unit_test(many_rows_are_found_by_the_primary_key),
+        cmocka_unit_test(a_connection_looks_at_no_tables_of_others),
         cmocka_unit_test(the_check_can_fail),
     };
 

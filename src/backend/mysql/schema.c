@@ -34,15 +34,16 @@
 
 const char sb_mysql_schema[] = CREATE_MUTEX ";\n" CREATE_WAITER ";\n" SB_MYSQL_CREATE_PROPERTIES;
 
-/* One row for each of the columns, or one without a column. */
+/* One row for the table, and one for each of the columns. Both halves name the schema and the table
+ * in their WHERE: the columns in a LEFT JOIN have the server open all tables of all databases. */
 static const char describe_table[] =
-    "SELECT c.column_name, c.character_maximum_length, c.collation_name LIKE '%\\_bin' OR"
-    " c.collation_name LIKE 'binary', c.data_type, c.column_type LIKE '%unsigned%', t.table_type,"
-    " t.engine FROM information_schema.tables t LEFT JOIN information_schema.columns c"
-    " ON c.table_schema = database() AND c.table_name = 'simba_mutex' AND"
-    " c.column_name IN ('mutex', 'acquired_at', 'ttl_at', 'transition_at', 'owner_id', 'version',"
-    " 'term_fence', 'term_since', 'term_version')"
-    " WHERE t.table_schema = database() AND t.table_name = 'simba_mutex'";
+    "SELECT NULL, NULL, NULL, NULL, NULL, table_type, engine FROM information_schema.tables"
+    " WHERE table_schema = database() AND table_name = 'simba_mutex' UNION ALL"
+    " SELECT column_name, character_maximum_length, collation_name LIKE '%\\_bin' OR"
+    " collation_name LIKE 'binary', data_type, column_type LIKE '%unsigned%', NULL, NULL"
+    " FROM information_schema.columns WHERE table_schema = database() AND"
+    " table_name = 'simba_mutex' AND column_name IN ('mutex', 'acquired_at', 'ttl_at',"
+    " 'transition_at', 'owner_id', 'version', 'term_fence', 'term_since', 'term_version')";
 
 enum {
     COLUMN_NAME,
@@ -109,10 +110,12 @@ static void take_look(struct sb_mysql_connection *c, MYSQL_RES *result, struct l
     MYSQL_ROW row;
 
     while ((row = mysql_fetch_row(result)) != NULL) {
-        ret_look->found = true;
-        sb_text_copy(ret_look->type, WORD_MAX, row[TABLE_TYPE] != NULL ? row[TABLE_TYPE] : "");
-        sb_text_copy(ret_look->engine, WORD_MAX,
-                     row[TABLE_ENGINE] != NULL ? row[TABLE_ENGINE] : "");
+        if (row[COLUMN_NAME] == NULL) {
+            ret_look->found = true;
+            sb_text_copy(ret_look->type, WORD_MAX, row[TABLE_TYPE] != NULL ? row[TABLE_TYPE] : "");
+            sb_text_copy(ret_look->engine, WORD_MAX,
+                         row[TABLE_ENGINE] != NULL ? row[TABLE_ENGINE] : "");
+        }
         take_column(c, row);
         for (size_t i = 0; i < COLUMNS; i++)
             ret_look->has[i] = ret_look->has[i] || is(row[COLUMN_NAME], columns[i]);
