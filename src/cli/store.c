@@ -29,6 +29,7 @@
 
 /* ---- Folders of the default store ------------------------------------------------------------ */
 
+#define FOLDER_MODE 0700
 #define ANOTHERS (-1) /* no errno: a folder or a link of another user */
 
 static bool is_ours(const struct stat *status)
@@ -43,10 +44,22 @@ static bool is_our_folder(int fd)
     return fstat(fd, &status) == 0 && is_ours(&status);
 }
 
+/* The umask may have taken rights even from the owner. By the descriptor: another folder may have
+ * come in its place. Without /proc it stays as it is. */
+static void set_mode(int folder)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", folder);
+    if (is_our_folder(folder))
+        (void)chmod(path, FOLDER_MODE);
+}
+
 /* Opens the folder, and creates it where it is missing. Returns 0, an errno or ANOTHERS. */
 static int enter(int parent, const char *name, int *ret_fd)
 {
     int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    bool created = false;
     struct stat entry;
 
     if (fstatat(parent, name, &entry, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -54,7 +67,8 @@ static int enter(int parent, const char *name, int *ret_fd)
             return errno;
         if (!is_our_folder(parent))
             return ANOTHERS;
-        if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST)
+        created = mkdirat(parent, name, FOLDER_MODE) == 0;
+        if (!created && errno != EEXIST)
             return errno;
     } else if (S_ISLNK(entry.st_mode)) {
         if (!is_ours(&entry) || !is_our_folder(parent) || sb_is_proc_folder(parent))
@@ -62,7 +76,11 @@ static int enter(int parent, const char *name, int *ret_fd)
         flags &= ~O_NOFOLLOW;
     }
     *ret_fd = openat(parent, name, flags);
-    return *ret_fd >= 0 ? 0 : errno;
+    if (*ret_fd < 0)
+        return errno;
+    if (created)
+        set_mode(*ret_fd);
+    return 0;
 }
 
 static int fail(const char *path, size_t length, int failure, struct simba_error *error)

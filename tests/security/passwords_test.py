@@ -172,20 +172,22 @@ def a_completion_does_not_show_a_password(shell, folder):
     assert "timeout 1 simba" in lines[0] and "status" in lines[1], f"{lines} were seen"
 
 
-def what_the_program_creates_is_private(folder):
-    """Also where the user lets everybody read what he creates."""
-    result = run("lock", "m", "--", "true", env={"HOME": folder, "PATH": os.environ["PATH"]}, umask=0)
+def what_the_program_creates_is_private(folder, umask):
+    """Also where the user lets everybody read what he creates, or nobody, not even himself."""
+    result = run("lock", "m", "--", "true", env={"HOME": folder, "PATH": os.environ["PATH"]}, umask=umask)
     assert result.returncode == 0, result.stderr
     found = [os.path.join(path, name) for path, folders, files in os.walk(folder)
              for name in folders + files]
     assert any(name.endswith(".db") for name in found), f"no store among {found}"
     for path in found:
         mode = stat.S_IMODE(os.stat(path).st_mode)
-        assert mode & 0o077 == 0, f"{path} has the mode {mode:o}"
+        assert mode == (0o700 if os.path.isdir(path) else 0o600), f"{path} has the mode {mode:o}"
 
 
 def cases():
-    yield "what the program creates by itself is private", what_the_program_creates_is_private, None
+    for umask in (0, 0o777):
+        yield (f"what the program creates by itself is private, with the umask {umask:03o}",
+               lambda folder, one=umask: what_the_program_creates_is_private(folder, one), None)
     yield "a password in the wrong place is not shown", a_password_in_the_wrong_place_is_not_shown, None
     for shell in COMPLETE:
         yield (f"{shell}: a completion does not show a password",

@@ -67,8 +67,8 @@ void sb_sqlite_pause(struct sb_sqlite_connection *c, int64_t most_us)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* SQLite would create it readable for all. The lock keeps a client of this process from opening the
- * new file before our descriptor is closed. */
+/* SQLite would create it readable for all. The umask may take rights even from its owner. The lock
+ * keeps a client of this process from opening the new file before our descriptor is closed. */
 static int create_file(const char *path, struct sb_sql_failure *failure)
 {
     static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
@@ -78,8 +78,10 @@ static int create_file(const char *path, struct sb_sql_failure *failure)
     pthread_mutex_lock(&creating);
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, SB_SQLITE_FILE_MODE);
     code = fd < 0 ? errno : 0;
-    if (fd >= 0)
+    if (fd >= 0) {
+        (void)fchmod(fd, SB_SQLITE_FILE_MODE); /* where that fails SQLite says what is missing */
         close(fd);
+    }
     pthread_mutex_unlock(&creating);
     if (code == 0 || code == EEXIST)
         return SIMBA_OK;
