@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import stat
 import struct
 import subprocess
 import sys
@@ -563,6 +564,24 @@ def a_journal_that_names_another_file_deletes_nothing():
         equal((program.code, read("thesis")), (77, "precious"))
         contains(program.said(), "had a -journal that names another file to delete")
     equal(lock_on(os.path.abspath("store.db")).code, 0)
+
+
+@case
+def a_device_is_not_taken_for_an_empty_database():
+    """One whose size is 0, as that of a disk is: what it holds would be overwritten."""
+    if os.getuid() != 0:
+        print("# only root can make a device")
+        return
+    make_folder("private", 0o700)
+    try:
+        os.mknod("private/disk", stat.S_IFBLK | 0o600, os.makedev(7, 250))  # a loop device that nobody has set up
+    except PermissionError:
+        print("# this root may make no device")
+        os.mkfifo("private/disk")
+    program = lock_on("private/disk")
+    equal(program.code, 78)
+    contains(program.said(), "is no plain file")
+    equal(os.listdir("private"), ["disk"])
 
 
 # ---- The default store in the home of another user ----

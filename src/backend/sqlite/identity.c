@@ -113,6 +113,18 @@ static int check_mount(const char *path, struct sb_sql_failure *failure)
                                                                 : SIMBA_OK;
 }
 
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+/* A disk has the size 0: SQLite would take it for an empty file, and write over what it holds. Of a
+ * folder SQLite itself says what it is. */
+static int check_kind(const char *path, const struct stat *status, struct sb_sql_failure *failure)
+{
+    if (S_ISREG(status->st_mode) || S_ISDIR(status->st_mode) || S_ISLNK(status->st_mode))
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_ECONFIG, "%s is no plain file", path);
+}
+
 /* ---- All of them ----------------------------------------------------------------------------- */
 
 int sb_sqlite_check_names(const struct sb_sqlite_settings *settings, struct sb_sql_failure *failure)
@@ -121,8 +133,11 @@ int sb_sqlite_check_names(const struct sb_sqlite_settings *settings, struct sb_s
     struct stat database;
     int code = SIMBA_OK;
 
-    if (lstat(settings->path, &database) == 0) /* where that fails the file cannot be opened */
-        code = sb_sqlite_check_links(settings->path, &database, failure);
+    if (lstat(settings->path, &database) == 0) { /* where that fails the file cannot be opened */
+        code = check_kind(settings->path, &database, failure);
+        if (code == SIMBA_OK)
+            code = sb_sqlite_check_links(settings->path, &database, failure);
+    }
     for (size_t i = 0; i < sizeof paths / sizeof paths[0] && code == SIMBA_OK; i++)
         code = check_mount(paths[i], failure);
     return code;
