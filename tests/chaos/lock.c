@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define WAIT_MS 2000
+#define WITHOUT_LIMIT SIMBA_INFINITE /* until the worker is told to end */
 #define SLOTS 2
 #define NAMES 4 /* of which sets are made */
 #define SETS 3  /* of one member */
@@ -26,9 +27,9 @@ static void hold(struct member *m)
     }
 }
 
-static void take_turn(struct member *m)
+static void take_turn(struct member *m, int64_t wait_ms)
 {
-    int code = simba_locker_acquire_timeout(m->locker, WAIT_MS, NULL);
+    int code = simba_locker_acquire_timeout(m->locker, wait_ms, NULL);
 
     if (code != SIMBA_OK) {
         journal_write("%s %s %s %d", code == SIMBA_EUNAVAILABLE ? "unreachable" : "missed",
@@ -42,14 +43,6 @@ static void take_turn(struct member *m)
     journal_write("unlocked %s %s %d", m->kind->mutex, m->who, code);
 }
 
-static void take_turns(struct member *m)
-{
-    while (!atomic_load(m->stopping)) {
-        take_turn(m);
-        member_pause_ms(member_draw(m, 0, 50));
-    }
-}
-
 static void *run(void *user)
 {
     struct simba_error error;
@@ -59,7 +52,10 @@ static void *run(void *user)
         journal_write("broken %s", error.text);
         return NULL;
     }
-    take_turns(m);
+    while (!atomic_load(m->stopping)) {
+        take_turn(m, WAIT_MS);
+        member_pause_ms(member_draw(m, 0, 50));
+    }
     simba_locker_close(m->locker);
     return NULL;
 }
@@ -81,6 +77,19 @@ static int64_t deadline_ms(const struct member *m)
 
 const struct member_kind member_locker = {"l", "lock", run, is_owner, fence, deadline_ms, NULL};
 
+/* The locker of the next turn, or NULL before it is closed. Whoever ends the worker cancels its
+ * acquire; false: no turn is to come. */
+static bool choose(struct member *m, simba_locker *locker)
+{
+    bool goes_on;
+
+    pthread_mutex_lock(&m->lock);
+    goes_on = !atomic_load(m->stopping);
+    m->locker = locker;
+    pthread_mutex_unlock(&m->lock);
+    return goes_on;
+}
+
 /* ---- A slot ---------------------------------------------------------------------------------- */
 
 static void *run_slot(void *user)
@@ -88,15 +97,20 @@ static void *run_slot(void *user)
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct simba_error error;
     struct member *m = user;
+    simba_locker *locker;
 
     options.mutex = m->kind->mutex;
     options.id = m->id;
-    if (simba_semaphore_create(m->client, SLOTS, &options, &m->locker, &error) != SIMBA_OK) {
+    if (simba_semaphore_create(m->client, SLOTS, &options, &locker, &error) != SIMBA_OK) {
         journal_write("broken %s", error.text);
         return NULL;
     }
-    take_turns(m);
-    simba_locker_close(m->locker);
+    while (choose(m, locker)) {
+        take_turn(m, member_draw(m, 0, 2) == 0 ? WAIT_MS : WITHOUT_LIMIT);
+        member_pause_ms(member_draw(m, 0, 50));
+    }
+    choose(m, NULL);
+    simba_locker_close(locker);
     return NULL;
 }
 
@@ -138,14 +152,6 @@ static simba_locker *create_set(struct member *m)
     return locker;
 }
 
-/* Nobody asks it until it contends. */
-static void choose(struct member *m, simba_locker *set)
-{
-    pthread_mutex_lock(&m->lock);
-    m->locker = set;
-    pthread_mutex_unlock(&m->lock);
-}
-
 static void *run_set(void *user)
 {
     struct member *m = user;
@@ -154,11 +160,11 @@ static void *run_set(void *user)
 
     while (count < SETS && (sets[count] = create_set(m)) != NULL)
         count++;
-    while (count == SETS && !atomic_load(m->stopping)) {
-        choose(m, sets[member_draw(m, 0, SETS)]);
-        take_turn(m);
+    while (count == SETS && choose(m, sets[member_draw(m, 0, SETS)])) {
+        take_turn(m, WITHOUT_LIMIT); /* a time-out would end a circle of sets */
         member_pause_ms(member_draw(m, 0, 50));
     }
+    choose(m, NULL);
     while (count > 0)
         simba_locker_close(sets[--count]);
     return NULL;

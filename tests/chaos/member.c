@@ -36,8 +36,18 @@ void member_start(struct member *m, const struct member_kind *kind, simba_client
         exit(1);
 }
 
+/* The worker is stopping: the thread takes no other locker after this one. */
+static void cancel_wait(struct member *m)
+{
+    pthread_mutex_lock(&m->lock);
+    if (m->kind->owned != NULL && m->locker != NULL)
+        simba_locker_cancel(m->locker);
+    pthread_mutex_unlock(&m->lock);
+}
+
 void member_join(struct member *m)
 {
+    cancel_wait(m);
     pthread_join(m->thread, NULL);
     pthread_mutex_destroy(&m->lock);
     vault_close(&m->vault);

@@ -73,6 +73,8 @@ struct member {
 /* Starts its thread, which creates what the kind says. `argv` is that of the worker. */
 void member_start(struct member *member, const struct member_kind *kind, simba_client *client,
                   char **argv, const atomic_bool *stopping);
+
+/* When the worker is stopping: ends a wait without limit, then the thread. */
 void member_join(struct member *member);
 
 /* Asks it once, and writes down what is new. */
