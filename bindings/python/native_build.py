@@ -1,7 +1,7 @@
 """Makes simba_lock._native, the extension module, from simba.h itself.
 
 Every function, struct and constant of the header is declared: what the header gains, the module gains. pkg-config says
-where the library is. With SIMBA_WHEEL set, the library is looked up in the package's folder `lib` at run time.
+where the library is. At run time it is looked up there, too; with SIMBA_WHEEL set, in the package's folder `lib`.
 """
 import os
 import re
@@ -108,8 +108,14 @@ int simba_python_wait(int fd, int timeout_ms);
 
 
 def pkg_config(option):
-    output = subprocess.run(["pkg-config", option, "simba"], check=True, capture_output=True, text=True).stdout
-    return shlex.split(output)
+    try:
+        found = subprocess.run(["pkg-config", option, "simba"], check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise SystemExit("pkg-config is not installed; it tells where the library is") from None
+    if found.returncode != 0:
+        raise SystemExit(f"{found.stderr}Install the library first; if it is installed, name the folder of simba.pc in "
+                         "PKG_CONFIG_PATH.")
+    return shlex.split(found.stdout)
 
 
 def read_header(folders):
@@ -146,7 +152,8 @@ def make():
     cflags, libs = pkg_config("--cflags"), pkg_config("--libs")
     header = read_header([flag[2:] for flag in cflags if flag.startswith("-I")])
     functions = list(initialisers(header))
-    rpath = ["-Wl,-rpath,$ORIGIN/lib"] if os.environ.get("SIMBA_WHEEL") else []
+    folders = ["$ORIGIN/lib"] if os.environ.get("SIMBA_WHEEL") else [flag[2:] for flag in libs if flag.startswith("-L")]
+    rpath = [f"-Wl,-rpath,{folder}" for folder in folders]
     builder = FFI()
     builder.cdef("\n".join([declarations(header), LOG_DECLARATIONS, *constants(header), *(d for d, _ in functions)]))
     builder.set_source("simba_lock._native",
