@@ -28,6 +28,18 @@ KINDS = {"memory": Memory, "sqlite": stores.Sqlite, "redis": stores.Redis, "post
 SHARED = [name for name in KINDS if name != "memory"]
 
 
+def _part(item):
+    """The store that it is for."""
+    params = item.callspec.params.values() if hasattr(item, "callspec") else []
+    return next((value for value in params if value in list(KINDS)), "rest")
+
+
+def pytest_collection_modifyitems(items):
+    part = os.environ["SIMBA_PART"]
+    assert part in ("rest", *KINDS)
+    items[:] = [item for item in items if _part(item) == part]
+
+
 @pytest.fixture(scope="session")
 def started():
     """The servers, each started by the first test that needs it."""
