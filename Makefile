@@ -9,7 +9,7 @@ SETUP = $(MESON) setup -Dwerror=true
 TEST_JOBS ?= $(shell echo $$((3 * $$(nproc))))
 SANITIZE = $(SETUP) -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 
-.PHONY: all deps demo test check format bench asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants spec replay \
+.PHONY: all deps demo test check format bench bench-python asan tsan valgrind coverage coverage-all sim mutants prove prove-mutants spec replay \
     chaos soak chaos-mutants lifetimes fuzz torture unreachable scenarios-rewrite pictures install wheel wheel-test deb try-debian13 clean help
 
 all: $(BUILD)/build.ninja ## build the library and build/simba
@@ -52,6 +52,15 @@ bench: ## measure all stores and other locks for half an hour; writes docs/inter
 	    $(MESON) setup --buildtype=release -Dtests=disabled build-release
 	@$(MESON) compile -C build-release
 	@scripts/bench build-release/simba --results build-release/bench.json $(BENCH)
+
+# The others come from the registry of Python's packages, into build-release/python. BENCH='--quick' only tries it.
+bench-python: ## measure the Python package beside the C library and other locks for Python; needs a network
+	@scripts/deps bench
+	@scripts/deps wheel
+	@test -f build-release/build.ninja || \
+	    $(MESON) setup --buildtype=release -Dtests=disabled build-release
+	@$(MESON) compile -C build-release
+	@scripts/bench-python build-release $(BENCH)
 
 # With SUITES='--suite core' the tests of that suite alone are built and run.
 asan: ## all tests under the address and undefined behaviour sanitizers

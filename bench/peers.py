@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Locks of other libraries for Python, measured in turns with `simba bench` by scripts/bench.
+"""Locks for Python, measured in turns with `simba bench` by scripts/bench and scripts/bench-python.
 
-    peers.py redis|kazoo HOST:PORT
+    peers.py redis|redis-lock|kazoo HOST:PORT
+    peers.py psycopg|simba URL
 
 Reads lines from standard input, "cycle COUNT" or "handover COUNT", and answers each with a line of so many
 measurements in microseconds. The waiter of a hand-over is a process of its own. A process whose orders end is gone at
-once, even where it waits for a lock, so none outlives the one that gave it work. The interpreter is Debian's, which
-has Debian's packages.
+once, even where it waits for a lock, so none outlives the one that gave it work. The interpreter that runs this
+decides on the versions of the packages.
 """
 import os
 import queue
@@ -36,7 +37,34 @@ def kazoo_lock(address):
     return client.Lock("/" + NAME)
 
 
-MAKERS = {"redis": redis_lock, "kazoo": kazoo_lock}
+def redis_lock_of_another(address):
+    import redis
+    import redis_lock
+    host, port = address.split(":")
+    return redis_lock.Lock(redis.Redis(host=host, port=int(port)), NAME + "-2", expire=60)
+
+
+class AdvisoryLock:
+    """As psycopg's users write it: a session's lock of PostgreSQL."""
+
+    def __init__(self, url):
+        import psycopg
+        self.session = psycopg.connect(url, autocommit=True)
+
+    def acquire(self):
+        self.session.execute("SELECT pg_advisory_lock(4711)")
+
+    def release(self):
+        self.session.execute("SELECT pg_advisory_unlock(4711)")
+
+
+def simba_lock(url):
+    import simba_lock as simba
+    return simba.open(url).lock(NAME + "-own")
+
+
+MAKERS = {"redis": redis_lock, "redis-lock": redis_lock_of_another, "kazoo": kazoo_lock, "psycopg": AdvisoryLock,
+          "simba": simba_lock}
 
 
 def read_lines(file):

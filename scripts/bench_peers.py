@@ -1,4 +1,5 @@
 """Other locks beside ours: libraries that answer lines of measurements, and programs that are run."""
+import json
 import os
 import random
 import signal
@@ -10,6 +11,20 @@ import time
 SIDE_JARS = ["curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute",
              "guava", "failureaccess", "slf4j-api", "slf4j-nop", "netty-all", "netty-common",
              "netty-handler", "netty-transport", "netty-buffer", "metrics-core", "snappy-java"]
+
+
+def simba_bench(program, url, *arguments):
+    done = subprocess.run([program, "bench", "--json", "-u", url, *arguments], check=False, capture_output=True,
+                          text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"simba bench {' '.join(arguments)} on {url}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def ask_program(program, url, question, count):
+    """The library's median of so many measurements."""
+    answer = simba_bench(program, url, question, "--rounds", "1", "--count", str(count))
+    return answer["questions"][question]["measures"]["simba"]["p50"]
 
 
 def summarize(values):
@@ -54,8 +69,9 @@ class Peer:
         self.complaints.close()
 
 
-def python_peer(name, kind, address, root):
-    return Peer(name, ["/usr/bin/python3", os.path.join(root, "bench/peers.py"), kind, address])
+def python_peer(name, kind, address, root, python="/usr/bin/python3"):
+    """By default with Debian's interpreter, which has Debian's packages."""
+    return Peer(name, [python, os.path.join(root, "bench/peers.py"), kind, address])
 
 
 def curator_classes(root, folder):
