@@ -16,6 +16,7 @@ import pytest
 import simba_lock as simba
 import watchful
 from conftest import PATIENCE, Memory
+from simba_lock._native import lib
 
 REFUSED = simba.MisuseError
 LOST = simba.LockLost
@@ -237,6 +238,42 @@ def test_a_close_meets_the_uses_of_other_threads(native, seed):
     assert failed == []
     assert native.calls["simba_client_close"] == 1
     check_answers(simba.Client, client)
+
+
+def test_a_cancelled_acquire_closes_nothing_that_another_thread_releases(memory, native, name, monkeypatch):
+    lock, won, inside, go_on = memory.semaphore(name, 1), threading.Event(), threading.Event(), threading.Event()
+    over, seen, release, abandon = threading.Event(), lock._won, native.simba_locker_release, lock._abandon
+
+    def wait_after_win():
+        seen()
+        won.set()
+        go_on.wait(PATIENCE)
+
+    def release_late(*arguments):
+        inside.set()
+        over.wait(0.5)  # a close can come in between
+        return lib.simba_locker_release(*arguments)
+
+    monkeypatch.setattr(lock, "_won", wait_after_win)
+    monkeypatch.setattr(lock, "_abandon", lambda user: (abandon(user), over.set()))
+    native.simba_locker_release = lambda *arguments: native._call("simba_locker_release", release_late, arguments)
+    thread = threading.Thread(target=lock.release)
+
+    async def main():
+        task = asyncio.ensure_future(lock.acquire_async(PATIENCE))
+        await asyncio.to_thread(won.wait, PATIENCE)
+        thread.start()
+        await asyncio.to_thread(inside.wait, PATIENCE)
+        task.cancel()
+        await asyncio.wait({task})
+        go_on.set()
+        await asyncio.to_thread(thread.join, PATIENCE)
+
+    asyncio.run(main())
+    native.simba_locker_release = release
+    assert not thread.is_alive() and not lock.held
+    with lock:
+        assert lock.held
 
 
 def test_a_child_of_fork_gets_answers_at_once(name):

@@ -215,7 +215,11 @@ class Lock:
         try:
             with self.usage.inside():
                 self.usage.refuse()
-                if self._in_use is user:
+                with self._free:
+                    mine = self._in_use is user  # if not, another thread has begun to release it
+                    if mine:
+                        self._fence = 0  # from now on nobody does
+                if mine:
                     self._drop_locker()
                     self._leave()
         except MisuseError:
@@ -270,19 +274,28 @@ class Lock:
 
     def release(self) -> None:
         """Releases; raises LockLost if the lease was lost before. The lock is not held afterwards in any case."""
-        user = self._in_use
+        claim = object()
         with self.usage.inside():
             self.usage.refuse()
-            if user is None or isinstance(user, Contest) or self._fence == 0:
-                raise MisuseError(f"'{self._name}' was not acquired by acquire()", lib.SIMBA_ESTATE)
             error = ffi.new("struct simba_error *")
             try:
+                self._claim(claim)
                 code = int(lib.simba_locker_release(self._locker, error))
+            except SimbaError:
+                raise
             except BaseException:
-                self._give_back(user)
+                self._give_back(claim)
                 raise
             self._leave()
         check(code, error)
+
+    def _claim(self, claim: object) -> None:
+        """The lock belongs to who releases it, also if the acquire of another thread has not returned yet."""
+        with self._free:
+            user = self._in_use
+            if user is None or isinstance(user, Contest) or self._fence == 0 or not self._leaving.is_set():
+                raise MisuseError(f"'{self._name}' was not acquired by acquire()", lib.SIMBA_ESTATE)
+            self._in_use = claim
 
     def _leave(self) -> None:
         self._fence = 0
@@ -384,6 +397,8 @@ class Lock:
             raise
         except BaseException:
             with self._free:
+                if self._in_use is not user:
+                    raise  # another thread has begun to release it
                 self._leaving.clear()
                 wait.is_abandoned = True
                 over = wait.is_over
