@@ -413,6 +413,30 @@ def test_a_handler_may_close_between_calls(memory, name):
     check_answers(simba.Lock, lock)
 
 
+def test_a_second_interrupt_does_not_end_the_clean_up(memory, name, monkeypatch):
+    waiter = memory.lock(name)
+    give_back, main = waiter._give_back, threading.main_thread().ident
+
+    def interrupt_again(user):
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.05)
+        give_back(user)
+
+    with memory.lock(name):
+        monkeypatch.setattr(waiter, "_give_back", interrupt_again)
+        timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            waiter.acquire(PATIENCE)
+        timer.join()
+    end = time.monotonic() + PATIENCE
+    while waiter._in_use is not None:
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    waiter.acquire(PATIENCE)
+    waiter.release()
+
+
 STORM = """
 import os, random, signal, sys, threading, time
 import simba_lock as simba

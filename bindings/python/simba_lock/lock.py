@@ -225,6 +225,24 @@ class Lock:
         except MisuseError:
             pass  # closed: that does the same
 
+    def _give_back_whole(self, user: object) -> None:
+        """The same; another interrupt ends the wait for it, not the clean-up."""
+        over = threading.Lock()
+        over.acquire()
+
+        def run() -> None:
+            try:
+                self._give_back(user)
+            finally:
+                over.release()
+
+        try:
+            _thread.start_new_thread(run, ())
+        except RuntimeError:  # threads are short, or the interpreter ends
+            self._give_back(user)
+        else:
+            over.acquire()
+
     def _too_late(self) -> Timeout:
         return Timeout(f"'{self._name}' was not acquired in time", lib.SIMBA_ETIMEDOUT)
 
@@ -261,7 +279,7 @@ class Lock:
                 self._leave()
             raise
         except BaseException:
-            self._give_back(user)
+            self._give_back_whole(user)
             raise
 
     def acquire(self, timeout: float | None = None) -> None:
@@ -284,7 +302,7 @@ class Lock:
             except SimbaError:
                 raise
             except BaseException:
-                self._give_back(claim)
+                self._give_back_whole(claim)
                 raise
             self._leave()
         check(code, error)
