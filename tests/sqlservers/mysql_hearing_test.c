@@ -59,6 +59,55 @@ static void a_forged_reservation_stops_nobody(void **state)
     server_sql(&server, "DELETE FROM simba_waiter WHERE mutex = 'forged'");
 }
 
+/* ---- A waiter that is late ------------------------------------------------------------------- */
+
+static void is_passed_over(const char *mutex)
+{
+    assert_int_equal(rows_of(mutex), 1);
+    server_sql(&server, "UPDATE simba_waiter SET reserved_until = 1 WHERE mutex = '%s'", mutex);
+    assert_int_equal(rows_of(mutex), 0);
+}
+
+static void wakes_waiter_of(const char *mutex)
+{
+    char client[64];
+
+    snprintf(client, sizeof client, "%s",
+             server_sql(&server, "SELECT client FROM simba_waiter WHERE mutex = '%s'", mutex));
+    server_sql(&server, "KILL QUERY IS_USED_LOCK('%s')", client);
+}
+
+/* It was called, and its reservation was over when it heard of that: nobody calls it again. Of two
+ * mutexes the lines are read together. */
+static void a_waiter_that_hears_too_late_is_told_to_come_again(void **state)
+{
+    struct call held = wins(&one, "late", "a");
+    struct call other = wins(&one, "later", "a");
+
+    hears(&two, "late", "b");
+    waits(&two, "late", "b", "a");
+    hear_by_now(&two);
+    is_passed_over("late");
+    wakes_waiter_of("late");
+    assert_true(host_wait_notice(&two, SIMBA_NOTICE_RELEASED, "late", "b"));
+    waits(&two, "late", "b", "a");
+    assert_int_equal(rows_of("late"), 1);
+    two.ops->listen(two.backend, "later", "c", true); /* over the same connection */
+    waits(&two, "later", "c", "a");
+    host_forget_notices(&two);
+    is_passed_over("later");
+    wakes_waiter_of("later");
+    assert_true(host_wait_notice(&two, SIMBA_NOTICE_RELEASED, "later", "c"));
+    assert_int_equal(host_notices(&two, SIMBA_NOTICE_RELEASED, "late", NULL), 0);
+    waits(&two, "later", "c", "a");
+    gives_back(&one, &held);
+    held = wins(&two, "late", "b");
+    gives_back(&two, &held);
+    gives_back(&one, &other);
+    other = wins(&two, "later", "c");
+    gives_back(&two, &other);
+}
+
 /* ---- Without a KILL -------------------------------------------------------------------------- */
 
 static void a_release_of_the_other_library_is_found_by_a_poll(void **state)
@@ -249,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_CLIENTS(a_name_of_another_form_is_not_killed),
         ON_CLIENTS(a_forged_reservation_stops_nobody),
+        ON_CLIENTS(a_waiter_that_hears_too_late_is_told_to_come_again),
         ON_CLIENTS(a_release_of_the_other_library_is_found_by_a_poll),
         ON_CLIENTS(a_release_of_another_user_is_found_by_a_poll),
         ON_CLIENTS(the_connection_that_renews_waits_for_no_lock),

@@ -232,6 +232,12 @@ int sb_mysql_leave_many(struct sb_mysql_connection *connection, struct sb_sql_it
 int sb_mysql_next_many(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
                        size_t count, struct sb_sql_failure *failure);
 
+/* Tells waiters of the client of the items' values that they were called and have not come in time:
+ * they are out of the queue, so nobody calls them again. They try now, and enter it anew. At most
+ * SB_MYSQL_NEXT_MAX. */
+int sb_mysql_tell_passed(struct sb_mysql_connection *connection, struct sb_sql_item *const *items,
+                         size_t count, struct sb_sql_failure *failure);
+
 /* ---- queue.c: contenders that wait ----------------------------------------------------------- */
 
 /* Wakes a client: ends the sleep of its second connection. Whatever becomes of it. */

@@ -205,6 +205,16 @@ static void write_next(struct many *m)
     }
 }
 
+static void write_passed(struct many *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        sb_text_add(&m->text, "%s(SELECT %zu" SB_MYSQL_SELECT_NEXT SB_MYSQL_PASSED ")",
+                    i > 0 ? " UNION ALL " : "", i + 1);
+        sb_mysql_bind_text(&m->binds[m->bound++], m->items[i]->values.mutex);
+        sb_mysql_bind_text(&m->binds[m->bound++], m->items[i]->values.client);
+    }
+}
+
 /* Writes, prepares and runs a statement, behind which stands `condition`. The caller closes
  * m->statement, which is NULL where there is none. */
 static int run_many(struct sb_mysql_connection *c, struct many *m, void (*write)(struct many *),
@@ -316,6 +326,24 @@ int sb_mysql_next_many(struct sb_mysql_connection *c, struct sb_sql_item *const 
     while (code == SIMBA_OK && sb_mysql_fetch_next(m.statement, &next))
         if (next.place >= 1 && next.place <= count)
             items[next.place - 1]->next[next.reserved_until_ms == 0] = next.waiter;
+    close_many(&m);
+    return code;
+}
+
+int sb_mysql_tell_passed(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                         size_t count, struct sb_sql_failure *failure)
+{
+    const struct simba_backend_host *host = c->settings->host;
+    struct many m = {.items = items, .count = count};
+    struct sb_mysql_next next;
+    int code = run_many(c, &m, write_passed, false, "", failure);
+
+    if (code == SIMBA_OK && !sb_mysql_bind_next(m.statement, &next))
+        code = sb_mysql_fail_statement(c, m.statement, false, failure);
+    while (code == SIMBA_OK && sb_mysql_fetch_next(m.statement, &next))
+        if (next.place >= 1 && next.place <= count)
+            host->notice(host, SIMBA_NOTICE_RELEASED, items[next.place - 1]->values.mutex,
+                         next.waiter.id);
     close_many(&m);
     return code;
 }

@@ -31,6 +31,11 @@ static void hold_lock(struct sb_mysql_connection *c)
     mysql_free_result(result);
 }
 
+static bool is_mine(const struct sb_mysql_connection *c, const struct sb_sql_waiter *waiter)
+{
+    return waiter->id[0] != '\0' && strcmp(waiter->client, c->settings->client) == 0;
+}
+
 /* Takes note of whose turn it is. A released mutex that was not handed on is: another library has
  * released it, or the one that it was reserved for has not come. So the queue goes on over those
  * that are dead. At the end of a lease the waiters come by themselves. */
@@ -43,7 +48,7 @@ static void take_line(struct sb_mysql_connection *c, struct sb_sql_item *item)
         item->values.reserve_ms = HAND_ON_MS;
         sb_mysql_hand_on(c, item);
     }
-    if (next[0].id[0] != '\0' && strcmp(next[0].client, c->settings->client) == 0)
+    if (is_mine(c, &next[0]))
         sb_mysql_call(c, item->values.mutex, next[0].id);
 }
 
@@ -74,6 +79,28 @@ static int read_many(struct sb_mysql_connection *c, struct sb_sql_item *const *i
     return code;
 }
 
+/* A client that is woken mostly finds that one of its waiters is next. Where it does not, the
+ * wake-up may have come too late. */
+static int look_for_passed(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                           size_t count, struct sb_sql_failure *failure)
+{
+    struct sb_sql_item *others[SB_MYSQL_NEXT_MAX];
+    size_t other = 0;
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < count && code == SIMBA_OK; i++) {
+        if (!is_mine(c, &items[i]->next[0]) && !is_mine(c, &items[i]->next[1])) {
+            items[i]->values.client = c->settings->client;
+            others[other++] = items[i];
+        }
+        if (other == SB_MYSQL_NEXT_MAX || (other > 0 && i + 1 == count)) {
+            code = sb_mysql_tell_passed(c, others, other, failure);
+            other = 0;
+        }
+    }
+    return code;
+}
+
 /* The trial shows whether a wake-up reaches this client's own sleeping connection. */
 int sb_mysql_read_queues(struct sb_sql_connection *connection, struct sb_sql_item *const *items,
                          size_t count, struct sb_sql_failure *failure)
@@ -89,6 +116,8 @@ int sb_mysql_read_queues(struct sb_sql_connection *connection, struct sb_sql_ite
         code = count == 1 ? read_line(c, items[0], failure) : read_many(c, items, count, failure);
     for (size_t i = 0; i < count && code == SIMBA_OK && !c->read_only; i++)
         take_line(c, items[i]);
+    if (code == SIMBA_OK)
+        code = look_for_passed(c, items, count, failure);
     if (code == SIMBA_OK && atomic_load(&c->settings->listener) == SB_MYSQL_ON_TRIAL)
         sb_mysql_wake(c, c->settings->client);
     return code;

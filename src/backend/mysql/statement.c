@@ -130,7 +130,7 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                        "mm"},
     [SB_MYSQL_FORGET] = {"DELETE FROM " WAITERS
                          " WHERE mutex = ? AND reserved_until BETWEEN 1 AND " NOW
-                         " - 5000 LIMIT 100",
+                         " - 30000 LIMIT 100",
                          "m"},
 };
 

@@ -70,6 +70,9 @@
     " WHERE mutex = ? AND reserved_until "
 #define SB_MYSQL_RESERVED SB_MYSQL_LASTS " ORDER BY reserved_until DESC LIMIT 1"
 #define SB_MYSQL_FIRST "= 0 ORDER BY since, id LIMIT 1"
+/* And a waiter of one client that was called, and has not come in time. */
+#define SB_MYSQL_PASSED                                                                            \
+    "BETWEEN 1 AND " SB_MYSQL_NOW " AND client = ? ORDER BY reserved_until LIMIT 1"
 
 /* Behind those of the repository: */
 enum sb_mysql_statement {
@@ -85,7 +88,7 @@ enum sb_mysql_statement {
     SB_MYSQL_HAND_ON,        /* reserve a free mutex for the first of the queue */
     SB_MYSQL_MARK,           /* that others wait for a mutex which is owned */
     SB_MYSQL_NEXT,           /* SB_MYSQL_SELECT_NEXT */
-    SB_MYSQL_FORGET,         /* delete rows that have counted for nothing for 5 s */
+    SB_MYSQL_FORGET,         /* delete rows that have counted for nothing for 30 s */
     SB_MYSQL_STATEMENTS
 };
 
