@@ -3,6 +3,7 @@ import asyncio
 import random
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -169,6 +170,24 @@ def test_coroutines_and_threads_share_a_semaphore(memory, name):
         await asyncio.gather(*tasks)
 
     asyncio.run(main())
+
+
+def test_a_thread_that_waited_refers_to_nothing_when_it_tells(monkeypatch):
+    from simba_lock import lock
+
+    told, call_in = [], lock.call_in
+
+    async def main():
+        def work():
+            return 1
+
+        seen, waiting = weakref.ref(work), lock._in_thread(work)
+        del work
+        monkeypatch.setattr(lock, "call_in", lambda *arguments: (told.append(seen()), call_in(*arguments)))
+        assert await waiting == 1
+
+    asyncio.run(main())
+    assert told == [None]
 
 
 def test_a_loss_is_told(client, name):

@@ -498,12 +498,17 @@ async def _in_thread(function: Callable[[], Result]) -> Result:
         else:
             future.set_result(result)  # type: ignore[arg-type]
 
+    work = [function]
+    del function
+
     def run() -> None:
         try:
-            result = function()
+            result = work[0]()
         except BaseException as error:
+            work.clear()
             call_in(loop, tell, None, error)
         else:
+            work.clear()  # else this thread could be the last to know a lock, and close it while its client closes
             call_in(loop, tell, result, None)
 
     threading.Thread(target=run, name="simba-wait", daemon=True).start()
