@@ -412,6 +412,30 @@ static void a_waiter_that_cannot_be_reached_hears_of_it_by_the_side_file(void **
     close_clients();
 }
 
+/* It is answered before the lease of the owner is over, and called by nobody. */
+static void a_waiter_that_could_not_join_is_told_to_try_again(void **state)
+{
+    struct file *file = *state;
+    struct call held;
+    struct call call;
+    sqlite3 *writer;
+
+    open_clients(file);
+    held = own(&clients[0], "a");
+    writer = file_open(file);
+    assert_int_equal(sqlite3_exec(writer, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    call = acquire(&clients[1], "b");
+    assert_string_equal(call.owner, "a");
+    assert_int_equal(call.place, 0);
+    assert_true(host_wait_notice(&clients[1], SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_int_equal(sqlite3_exec(writer, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    join(&clients[1], "b", "a", 1);
+    release(&clients[0], &held);
+    assert_true(host_wait_notice(&clients[1], SIMBA_NOTICE_RELEASED, "m", "b"));
+    sqlite3_close(writer);
+    close_clients();
+}
+
 /* ---- Others on the same file ----------------------------------------------------------------- */
 
 /* What writers do that know nothing of the queue. */
@@ -496,6 +520,7 @@ int main(void)
         ON_FILE(a_waiter_that_leaves_while_another_owns_only_leaves),
         ON_FILE(a_message_without_the_secret_wakes_nobody),
         ON_FILE(a_waiter_that_cannot_be_reached_hears_of_it_by_the_side_file),
+        ON_FILE(a_waiter_that_could_not_join_is_told_to_try_again),
         ON_FILE(one_that_knows_no_queue_may_come_first),
         ON_FILE(a_file_of_before_there_was_a_queue_gets_one),
         ON_FILE(a_queue_that_is_dropped_is_created_again),

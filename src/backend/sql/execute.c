@@ -393,7 +393,8 @@ static void answer_leaves(struct sb_sql_batch *batch)
     }
 }
 
-/* An ACQUIRE that cannot win and has met a lock for so long is answered without a place. */
+/* An ACQUIRE that cannot win and has met a lock for so long is answered without a place. Nobody
+ * calls a contender that is not in the queue, so it is told to try again at once. */
 static void answer_beaten(struct sb_sql_batch *batch, struct sb_sql_repository *r)
 {
     struct sb_sql_failure ignored;
@@ -410,6 +411,9 @@ static void answer_beaten(struct sb_sql_batch *batch, struct sb_sql_repository *
         if (now_ms - job->locked_since_ms >= JOIN_MS) {
             job->state = SB_SQL_JOB_DONE;
             any = true;
+            if (batch->places != NULL)
+                batch->host->notice(batch->host, SIMBA_NOTICE_RELEASED, job->request->mutex,
+                                    job->request->id);
         }
     }
     if (any)
