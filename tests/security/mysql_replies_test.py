@@ -17,8 +17,9 @@ COLUMNS = 10
 WAITS_MAX = 1000  # in a second
 NO_SUCH_TABLE = 1146
 TABLE = [b"BASE TABLE", b"InnoDB"]
-DESCRIPTION = [[b"mutex", b"66", b"1", b"varchar", b"0", *TABLE], [b"owner_id", b"128", b"1", b"varchar", b"0", *TABLE],
-               *([name, None, None, b"bigint", b"1", *TABLE]
+DESCRIPTION = [[None, None, None, None, None, *TABLE],
+               [b"mutex", b"66", b"1", b"varchar", b"0", None, None], [b"owner_id", b"128", b"1", b"varchar", b"0", None, None],
+               *([name, None, None, b"bigint", b"1", None, None]
                  for name in (b"acquired_at", b"ttl_at", b"transition_at", b"version"))]
 
 
@@ -90,7 +91,7 @@ class Exchanged(Store):
     def answer(self, server, text):
         if b"information_schema" in text and b"simba_waiter" not in text:
             self.described += 1
-            self.description = DESCRIPTION if self.described == 1 else [[b"mutex", b"66", b"1", b"varchar", b"0", b"VIEW", None]]
+            self.description = DESCRIPTION if self.described == 1 else [[None, None, None, None, None, b"VIEW", None]]
         super().answer(server, text)
 
     def execute(self, server, number):
