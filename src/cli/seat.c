@@ -4,10 +4,11 @@
  */
 #include "cli/seat.h"
 
-#include <stdio.h>
-#include <time.h>
+#include "base/thread.h"
 
-#define RETRY_S 1
+#include <stdio.h>
+
+#define RETRY_MS 1000
 
 /* ---- The thread of a slot -------------------------------------------------------------------- */
 
@@ -31,8 +32,6 @@ static void on_handover(void *user, const struct simba_handover *request)
 /* With the lock, as all below. Another number of slots is refused for ever; the rest may pass. */
 static void fail(struct cli_seat *seat, const struct simba_error *error)
 {
-    struct timespec until;
-
     if (error->code == SIMBA_EINVAL) {
         seat->failure = *error;
         seat->started = false;
@@ -40,9 +39,7 @@ static void fail(struct cli_seat *seat, const struct simba_error *error)
         seat->told.on_handover(seat->told.user, NULL);
         pthread_mutex_lock(&seat->lock);
     } else if (error->code != SIMBA_ECANCELED) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += RETRY_S;
-        pthread_cond_timedwait(&seat->changed, &seat->lock, &until);
+        sb_cond_wait(&seat->changed, &seat->lock, simba_now_ms() + RETRY_MS);
     }
 }
 
@@ -118,7 +115,7 @@ static int create_slot(struct cli_seat *seat, simba_client *client, int slots,
     wanted.on_handover = on_handover;
     wanted.user = seat;
     code = simba_semaphore_create(client, slots, &wanted, &seat->locker, error);
-    if (code == SIMBA_OK && pthread_create(&seat->thread, NULL, compete, seat) != 0) {
+    if (code == SIMBA_OK && sb_thread_start(&seat->thread, "simba-seat", compete, seat) != 0) {
         simba_locker_close(seat->locker);
         seat->locker = NULL;
         code = error->code = SIMBA_ENOMEM;
