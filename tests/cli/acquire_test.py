@@ -11,30 +11,22 @@ import subprocess
 import sys
 
 import stores
-from program import (PATIENCE, PROGRAM, Simba, Skipped, case, contains, equal, is_alive, is_free, main, now, number, read,
+from program import (PATIENCE, PROGRAM, Simba, Skipped, case, contains, equal, is_alive, is_free, now, number, read,
                      run, stays_taken, true, wait_until)
 
-STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
+ONE = stores.OneStore(sys.argv[1])
 LATE_INTERRUPT = sys.argv[2]
 HAS_LEASES = sys.argv[1] not in ("zookeeper", "etcd")
 WORDS = ["SIMBA_MUTEX", "SIMBA_CONTENDER_ID", "SIMBA_FENCE", "SIMBA_DEADLINE", "SIMBA_FOR", "SIMBA_KEEPER"]
 
 
-class Running:
-    """The one server of all cases."""
-
-    store = None
-
-
 def on_every_store(function):
     def wrapped():
-        os.environ["SIMBA_URL"] = Running.store.url
         for word in WORDS:
             os.environ.pop(word, None)
         function()
-    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
-    return case(wrapped)
+    wrapped.__name__ = function.__name__
+    return ONE.case(wrapped)
 
 
 def on_store(function):
@@ -302,16 +294,5 @@ def words_for_the_shell_are_quoted():
     equal((done.returncode, done.stderr), (0, ""))
 
 
-def test_store():
-    if not STORE.exists():
-        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
-        return 77
-    Running.store = STORE()
-    try:
-        return main()
-    finally:
-        Running.store.stop()
-
-
 if __name__ == "__main__":
-    sys.exit(test_store())
+    sys.exit(ONE.main())

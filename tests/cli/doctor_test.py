@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import stores
-from program import (PATIENCE, PROGRAM, TRANSITION, Simba, Skipped, as_nobody, case, contains, equal, main, now, own_mounts, read,
+from program import (PATIENCE, PROGRAM, TRANSITION, Simba, Skipped, as_nobody, contains, equal, now, own_mounts, read,
                      run, true, wait_until)
 
 NAME = sys.argv[1]
@@ -42,29 +42,22 @@ class Mariadb(stores.Mariadb):
                             "-N", "-e", statement)
 
 
-STORE = {"sqlite": stores.Sqlite, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb,
-         "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[NAME]
+ONE = stores.OneStore(NAME, {**stores.BY_NAME, "redis": Redis, "postgres": Postgres, "mariadb": Mariadb})
 
 
-class Running:
-    """The one server of all cases."""
-
-    store = None
-    url = None  # with a transition that no busy machine makes short
-
-
-def calm(url):
+def calm_url(store=None):
+    """With a transition that no busy machine makes short."""
     more = "&session-timeout=8s" if NAME == "zookeeper" else ""
-    return f"{url.partition('?')[0]}?ttl=2s&transition=30s{more}"
+    return f"{(store or ONE.store).url.partition('?')[0]}?ttl=2s&transition=30s{more}"
 
 
 def on_store(function):
     def wrapped():
-        os.environ["SIMBA_URL"] = Running.url
+        os.environ["SIMBA_URL"] = calm_url()
         equal(run("lock", "m", "--", "true").code, 0)
         function()
-    wrapped.__name__ = f"{NAME}_{function.__name__}"
-    return case(wrapped)
+    wrapped.__name__ = function.__name__
+    return ONE.case(wrapped)
 
 
 def only(name):
@@ -133,14 +126,14 @@ def read_only_leaves_nothing_on_the_store():
 def a_store_that_is_slow_for_its_lease_is_a_problem():
     if NAME == "sqlite":
         raise Skipped("there is no server that could stand still")
-    program = Simba("doctor", "--json", "--read-only", "-u", Running.store.url)
+    program = Simba("doctor", "--json", "--read-only", "-u", ONE.store.url)
     while program.process.poll() is None:
-        Running.store.pause()
+        ONE.store.pause()
         try:
             begin = now()
             wait_until(lambda: now() > begin + TRANSITION * 2 / 3)
         finally:
-            Running.store.go_on()
+            ONE.store.go_on()
         begin = now()
         wait_until(lambda: program.process.poll() is not None or now() > begin + 0.1)
     equal(program.wait(), 2)
@@ -152,7 +145,7 @@ def a_store_that_is_slow_for_its_lease_is_a_problem():
 @on_store
 def a_store_that_is_down_is_69():
     os.makedirs("none")
-    url = f"sqlite:{os.getcwd()}/none/store.db" if NAME == "sqlite" else re.sub(r":\d+", f":{stores.free_port()}", Running.url)
+    url = f"sqlite:{os.getcwd()}/none/store.db" if NAME == "sqlite" else re.sub(r":\d+", f":{stores.free_port()}", calm_url())
     program = run("-u", url, "doctor")
     equal(program.code, 69)
     contains(read(program.out), "problem  store ")
@@ -163,7 +156,7 @@ def a_store_that_is_down_is_69():
 def wrong_credentials_are_77():
     if NAME in ("sqlite", "zookeeper"):
         raise Skipped("there are no passwords to be wrong")
-    program = run("-u", Running.store.denied_url, "doctor", "--json")
+    program = run("-u", ONE.store.denied_url, "doctor", "--json")
     equal(program.code, 77)
     findings = json.loads(read(program.out))
     equal([finding["severity"] for finding in findings], ["problem"])
@@ -173,127 +166,127 @@ def wrong_credentials_are_77():
 
 @on_store
 def a_wrong_url_is_78():
-    program = run("-u", Running.url + "&no-such-option=1", "doctor")
+    program = run("-u", calm_url() + "&no-such-option=1", "doctor")
     equal(program.code, 78)
     contains(read(program.out), "no-such-option")
 
 
 @only("redis")
 def a_server_that_evicts():
-    Running.store.ask("CONFIG", "SET", "maxmemory", "100mb")
-    Running.store.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    ONE.store.ask("CONFIG", "SET", "maxmemory", "100mb")
+    ONE.store.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
         finds("eviction", "problem", "allkeys-lru", "noeviction")
     finally:
-        Running.store.ask("CONFIG", "SET", "maxmemory", "0")
+        ONE.store.ask("CONFIG", "SET", "maxmemory", "0")
 
 
 @only("redis")
 def a_server_without_persistence():
-    Running.store.ask("CONFIG", "SET", "appendonly", "no")
+    ONE.store.ask("CONFIG", "SET", "appendonly", "no")
     try:
         finds("persistence", "problem", "none", "appendonly yes")
-        Running.store.ask("ACL", "SETUSER", "half", "on", ">half", "~*", "&*", "+@all", "-config")
+        ONE.store.ask("ACL", "SETUSER", "half", "on", ">half", "~*", "&*", "+@all", "-config")
         finds("persistence", "warning", "not known", "appendonly yes",
-              "-u", Running.url.replace("redis://", "redis://half:half@"))
-        Running.store.ask("CONFIG", "SET", "save", '"900 1"')
+              "-u", calm_url().replace("redis://", "redis://half:half@"))
+        ONE.store.ask("CONFIG", "SET", "save", '"900 1"')
         finds("persistence", "warning", "snapshots", "appendonly yes")
     finally:
-        Running.store.ask("CONFIG", "SET", "save", '""')
-        Running.store.ask("CONFIG", "SET", "appendonly", "yes")
+        ONE.store.ask("CONFIG", "SET", "save", '""')
+        ONE.store.ask("CONFIG", "SET", "appendonly", "yes")
 
 
 @only("redis")
 def replicas_that_lag():
     replica = Redis()
     try:
-        replica.ask("REPLICAOF", "127.0.0.1", str(Running.store.port))
-        wait_until(lambda: Running.store.ask("WAIT", "1", "100") == ":1", "the replica is linked")
+        replica.ask("REPLICAOF", "127.0.0.1", str(ONE.store.port))
+        wait_until(lambda: ONE.store.ask("WAIT", "1", "100") == ":1", "the replica is linked")
         finds("replication", "warning", "1 asynchronous", "wait-replicas=1")
-        findings = doctor("-u", Running.url + "&wait-replicas=1")[1]
+        findings = doctor("-u", calm_url() + "&wait-replicas=1")[1]
         equal(findings["replication"]["severity"], "ok")
-        findings = finds("server", "problem", "is a replica", "name the master", "-u", calm(replica.url))
+        findings = finds("server", "problem", "is a replica", "name the master", "-u", calm_url(replica))
         equal(findings["locking"]["severity"], "problem")
     finally:
         replica.stop()
     wait_until(lambda: doctor()[0] == 0, "the replica is gone")
-    finds("replication", "problem", "no lease is granted", "", "--read-only", "-u", Running.url + "&wait-replicas=1")
+    finds("replication", "problem", "no lease is granted", "", "--read-only", "-u", calm_url() + "&wait-replicas=1")
 
 
 @only("mariadb")
 def a_server_that_is_read_only():
-    Running.store.sql("SET GLOBAL read_only = 1")
+    ONE.store.sql("SET GLOBAL read_only = 1")
     try:
         findings = finds("server", "problem", "read_only is ON", "read_only = 0")
         equal(findings["locking"]["severity"], "problem")
     finally:
-        Running.store.sql("SET GLOBAL read_only = 0")
+        ONE.store.sql("SET GLOBAL read_only = 0")
 
 
 @only("mariadb")
 def settings_that_lose_leases_or_connections():
-    Running.store.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 2; SET GLOBAL wait_timeout = 10")
+    ONE.store.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 2; SET GLOBAL wait_timeout = 10")
     try:
-        findings = finds("durability", "warning", "is 2", "= 1", "-u", Running.url)
+        findings = finds("durability", "warning", "is 2", "= 1", "-u", calm_url())
         equal(findings["wait_timeout"]["severity"], "warning")
     finally:
-        Running.store.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 1; SET GLOBAL wait_timeout = 28800")
+        ONE.store.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 1; SET GLOBAL wait_timeout = 28800")
 
 
 @only("mariadb")
 def the_table_of_another_library():
-    Running.store.sql("ALTER TABLE simba_mutex DROP COLUMN term_fence, DROP COLUMN term_since, DROP COLUMN term_version,"
+    ONE.store.sql("ALTER TABLE simba_mutex DROP COLUMN term_fence, DROP COLUMN term_since, DROP COLUMN term_version,"
                       " MODIFY version int unsigned NOT NULL")
     findings = finds("table", "warning", "no columns term_", "ADD COLUMN term_fence")
     equal(findings["version column"]["severity"], "warning")
     for subject in ["table", "version column"]:
-        Running.store.sql(findings[subject]["advice"])
+        ONE.store.sql(findings[subject]["advice"])
     equal(doctor()[0], 0)
-    Running.store.sql("ALTER TABLE simba_mutex ENGINE = Aria")
+    ONE.store.sql("ALTER TABLE simba_mutex ENGINE = Aria")
     program = run("doctor")
-    Running.store.sql("ALTER TABLE simba_mutex ENGINE = InnoDB")
+    ONE.store.sql("ALTER TABLE simba_mutex ENGINE = InnoDB")
     equal(program.code, 78)
     contains(" ".join(read(program.out).split()), "ALTER TABLE simba_mutex ENGINE = InnoDB")
 
 
 @only("postgres")
 def a_server_that_may_lose_what_it_confirmed():
-    Running.store.sql("ALTER ROLE simba SET synchronous_commit = off")
+    ONE.store.sql("ALTER ROLE simba SET synchronous_commit = off")
     try:
         finds("durability", "warning", "synchronous_commit is off", "synchronous_commit = on")
     finally:
-        Running.store.sql("ALTER ROLE simba RESET synchronous_commit")
-    Running.store.sql("ALTER SYSTEM SET fsync = off")
-    Running.store.sql("SELECT pg_reload_conf()")
-    wait_until(lambda: Running.store.sql("SHOW fsync") == "off\n")
+        ONE.store.sql("ALTER ROLE simba RESET synchronous_commit")
+    ONE.store.sql("ALTER SYSTEM SET fsync = off")
+    ONE.store.sql("SELECT pg_reload_conf()")
+    wait_until(lambda: ONE.store.sql("SHOW fsync") == "off\n")
     try:
         finds("durability", "problem", "fsync is off", "ALTER SYSTEM SET fsync = on")
     finally:
-        Running.store.sql("ALTER SYSTEM RESET fsync")
-        Running.store.sql("SELECT pg_reload_conf()")
+        ONE.store.sql("ALTER SYSTEM RESET fsync")
+        ONE.store.sql("SELECT pg_reload_conf()")
 
 
 @only("postgres")
 def a_server_that_ends_idle_sessions():
-    Running.store.sql("ALTER ROLE simba SET idle_session_timeout = '1s'")
+    ONE.store.sql("ALTER ROLE simba SET idle_session_timeout = '1s'")
     try:
         finds("idle sessions", "warning", "idle_session_timeout is 1 s, not longer than the lease", "ALTER ROLE")
     finally:
-        Running.store.sql("ALTER ROLE simba RESET idle_session_timeout")
+        ONE.store.sql("ALTER ROLE simba RESET idle_session_timeout")
 
 
 @only("postgres")
 def a_table_without_the_columns_of_the_term():
-    Running.store.sql("ALTER TABLE simba_mutex DROP COLUMN term_fence, DROP COLUMN term_since, DROP COLUMN term_version")
+    ONE.store.sql("ALTER TABLE simba_mutex DROP COLUMN term_fence, DROP COLUMN term_since, DROP COLUMN term_version")
     findings = finds("table", "warning", "no columns term_", "ADD COLUMN term_fence")
-    Running.store.sql(findings["table"]["advice"])
+    ONE.store.sql(findings["table"]["advice"])
     equal(doctor()[0], 0)
 
 
 @only("postgres")
 def a_standby():
     standby = Postgres()
-    url = calm(standby.url)
+    url = calm_url(standby)
     try:
         equal(run("-u", url, "lock", "m", "--", "true").code, 0)
         standby.become_standby()
@@ -334,9 +327,9 @@ def a_file_that_the_user_may_not_write():
     if not rights:
         raise Skipped("only root can be another user")
     os.chmod(".", 0o755)
-    os.chmod(Running.store.folder, 0o755)
-    for name in os.listdir(Running.store.folder):
-        os.chmod(os.path.join(Running.store.folder, name), 0o644)
+    os.chmod(ONE.store.folder, 0o755)
+    for name in os.listdir(ONE.store.folder):
+        os.chmod(os.path.join(ONE.store.folder, name), 0o644)
     program = run("doctor", "--json", **rights)
     true(program.code in (2, 77), f"{program.code} {program.said()}")
     true(any(finding["severity"] == "problem" for finding in json.loads(read(program.out))), "it found nothing")
@@ -345,20 +338,8 @@ def a_file_that_the_user_may_not_write():
 @only("zookeeper")
 def an_ensemble_that_grants_a_shorter_session():
     finds("session", "warning", "8000 ms, and 60000 ms were asked for", "maxSessionTimeout",
-          "-u", Running.url.replace("=8s", "=60s"))
-
-
-def test_store():
-    if not STORE.exists():
-        print(f"1..0 # SKIP there is no {NAME} here")
-        return 77
-    Running.store = STORE()
-    Running.url = calm(Running.store.url)
-    try:
-        return main()
-    finally:
-        Running.store.stop()
+          "-u", calm_url().replace("=8s", "=60s"))
 
 
 if __name__ == "__main__":
-    sys.exit(test_store())
+    sys.exit(ONE.main())

@@ -4,7 +4,6 @@
     handover_test.py STORE PLAIN_OWNER       sqlite, redis, postgres, mariadb, zookeeper or etcd
 """
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,32 +11,15 @@ import sys
 import time
 
 import stores
-from program import Simba, case, contains, equal, is_alive, lines, main, number, read, run, true, wait_until
+from program import Simba, contains, equal, is_alive, lines, number, read, run, true, wait_until
 
-STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
+ONE = stores.OneStore(sys.argv[1])
 PLAIN_OWNER = sys.argv[2]
 LEASE = ["--ttl", "500ms", "--transition", "5s"]  # renewed often, and not lost on a busy machine
 WAIT = ["-w", "60s"]
 # Names itself in `ran` when it starts, leaves its pid, and in `ended` that it was told to end.
 WORK = ("trap 'echo $0 >>ended; exit 0' TERM; echo $$ >pid.$0.new; mv pid.$0.new pid.$0; echo $0 >>ran;"
         " while :; do sleep 0.05; done")
-
-
-class Running:
-    """The one server of all cases, and a mutex for each of them."""
-
-    store = None
-    cases = 0
-
-
-def use_store(function):
-    def wrapped():
-        os.environ["SIMBA_URL"] = Running.store.url
-        Running.cases += 1
-        function(f"job-{Running.cases}")
-    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
-    return case(wrapped)
 
 
 def status(mutex):
@@ -83,7 +65,7 @@ def end(*programs):
         program.end()
 
 
-@use_store
+@ONE.case
 def the_first_in_line_gets_it_and_the_old_owner_waits_again(mutex):
     a, b, c = three("lead", mutex)
     said = read(handover(mutex, *WAIT).out)
@@ -97,7 +79,7 @@ def the_first_in_line_gets_it_and_the_old_owner_waits_again(mutex):
     end(c, a, b)
 
 
-@use_store
+@ONE.case
 def the_named_waiter_gets_it_and_the_others_start_nothing(mutex):
     a, b, c = three("lead", mutex)
     answer = json.loads(read(handover(mutex, "--to", "C", "--json", *WAIT).out))
@@ -108,7 +90,7 @@ def the_named_waiter_gets_it_and_the_others_start_nothing(mutex):
     equal(lines("ran"), ["A", "C"])
 
 
-@use_store
+@ONE.case
 def a_named_waiter_that_has_died_keeps_nobody_out(mutex):
     a, b, c = three("lead", mutex)
     c.stop()
@@ -125,7 +107,7 @@ def a_named_waiter_that_has_died_keeps_nobody_out(mutex):
     end(c, a, b)
 
 
-@use_store
+@ONE.case
 def an_interrupted_request_is_withdrawn(mutex):
     a = member("lead", "A", mutex, lease=["--ttl", "1s", "--transition", "20s"])
     wait_until(lambda: lines("ran") == ["A"], "A runs")
@@ -145,7 +127,7 @@ def an_interrupted_request_is_withdrawn(mutex):
     end(b, a)
 
 
-@use_store
+@ONE.case
 def a_lock_hands_over_and_waiters_pass_it_on(mutex):
     a, b, c = three("lock", mutex)
     waiting_since = time.monotonic()
@@ -159,7 +141,7 @@ def a_lock_hands_over_and_waiters_pass_it_on(mutex):
     end(b)
 
 
-@use_store
+@ONE.case
 def a_schedule_hands_over_between_two_runs(mutex):
     work = "echo $0 >>ran"
     a = member("schedule", "A", mutex, "--every", "1h", work=work)
@@ -172,7 +154,7 @@ def a_schedule_hands_over_between_two_runs(mutex):
     equal(lines("ran"), ["A"])
 
 
-@use_store
+@ONE.case
 def nobody_is_asked_if_nobody_waits(mutex):
     a = member("lead", "A", mutex)
     wait_until(lambda: lines("ran") == ["A"], "A runs")
@@ -186,13 +168,13 @@ def nobody_is_asked_if_nobody_waits(mutex):
     end(a)
 
 
-@use_store
+@ONE.case
 def a_mutex_that_is_free_has_nobody_to_ask(mutex):
     equal(run("lock", mutex, "--", "true").code, 0)
     contains(read(handover(mutex).out), f"{mutex} is free")
 
 
-@use_store
+@ONE.case
 def two_waiters_of_one_name_have_to_be_told_apart(mutex):
     a = member("lead", "A", mutex)
     wait_until(lambda: lines("ran") == ["A"], "A runs")
@@ -203,9 +185,9 @@ def two_waiters_of_one_name_have_to_be_told_apart(mutex):
     end(*others, a)
 
 
-@use_store
+@ONE.case
 def an_owner_that_does_not_know_of_requests_keeps_it(mutex):
-    owner_of = subprocess.Popen([PLAIN_OWNER, Running.store.url, mutex, "jvm"], stdin=subprocess.PIPE,
+    owner_of = subprocess.Popen([PLAIN_OWNER, ONE.store.url, mutex, "jvm"], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE)
     try:
         equal(owner_of.stdout.readline(), b"owns\n")
@@ -221,7 +203,7 @@ def an_owner_that_does_not_know_of_requests_keeps_it(mutex):
     end(b)
 
 
-@use_store
+@ONE.case
 def a_command_that_ignores_sigterm_is_killed(mutex):
     work = "trap '' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.05; done"
     a = member("lead", "A", mutex, "-k", "300ms", work=work)
@@ -234,7 +216,7 @@ def a_command_that_ignores_sigterm_is_killed(mutex):
     end(a, b)
 
 
-@use_store
+@ONE.case
 def a_stopped_owner_does_not_obey_later(mutex):
     """Its lease ends; the request was for that term, and its next one lasts."""
     short = ["--ttl", "500ms", "--transition", "1500ms"]
@@ -256,7 +238,7 @@ def a_stopped_owner_does_not_obey_later(mutex):
     end(a)
 
 
-@use_store
+@ONE.case
 def a_higher_priority_leads_and_an_equal_one_waits(mutex):
     a = member("lead", "A", mutex)
     wait_until(lambda: lines("ran") == ["A"], "A runs")
@@ -273,7 +255,7 @@ def a_higher_priority_leads_and_an_equal_one_waits(mutex):
     equal(lines("ran"), ["A", "B"])
 
 
-@use_store
+@ONE.case
 def a_higher_priority_that_comes_and_goes_disturbs_nobody(mutex):
     a = member("lead", "A", mutex)
     wait_until(lambda: lines("ran") == ["A"], "A runs")
@@ -286,7 +268,7 @@ def a_higher_priority_that_comes_and_goes_disturbs_nobody(mutex):
     end(a)
 
 
-@use_store
+@ONE.case
 def what_makes_no_sense_is_refused(mutex):
     equal(run("handover").code, 64)
     equal(run("handover", mutex, "-w", "0").code, 64)
@@ -295,16 +277,5 @@ def what_makes_no_sense_is_refused(mutex):
     equal(run("-u", "redis://127.0.0.1:1", "handover", mutex).code, 69)
 
 
-def test_store():
-    if not STORE.exists():
-        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
-        return 77
-    Running.store = STORE()
-    try:
-        return main()
-    finally:
-        Running.store.stop()
-
-
 if __name__ == "__main__":
-    sys.exit(test_store())
+    sys.exit(ONE.main())

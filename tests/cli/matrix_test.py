@@ -13,11 +13,10 @@ import sys
 
 import stores
 from cuts import Relay
-from program import (LEASE, PATIENCE, PROGRAM, Simba, case, contains, equal, is_alive, lines, main, now, number,
-                     read, run, true, wait_until, write)
+from program import (LEASE, PATIENCE, PROGRAM, Simba, contains, equal, is_alive, lines, now, number, read, run, true,
+                     wait_until, write)
 
-STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
+ONE = stores.OneStore(sys.argv[1])
 LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose, where its end is not what is tried
 HOLD = "echo $$ >pid.new; mv pid.new pid; exec sleep 100"
 
@@ -41,20 +40,6 @@ sys.exit(5)
 """
 
 
-class Running:
-    """The one server of all cases."""
-
-    store = None
-
-
-def use_store(function):
-    def wrapped():
-        os.environ["SIMBA_URL"] = Running.store.url
-        function()
-    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
-    return case(wrapped)
-
-
 def run_with_descriptors(count, *arguments):
     """A build with the address sanitizer needs some of its own to look for leaks."""
     program = subprocess.run(["prlimit", f"--nofile={count}", PROGRAM, *arguments], stdin=subprocess.DEVNULL,
@@ -63,7 +48,7 @@ def run_with_descriptors(count, *arguments):
     return program.returncode, program.stderr
 
 
-@use_store
+@ONE.case
 def too_few_descriptors_are_the_fault_of_the_system_at_every_number():
     equal(run("lock", "m", "--", "true").code, 0)
     for arguments in (["status", "m"], ["lock", "m", "--", "true"]):
@@ -75,7 +60,7 @@ def too_few_descriptors_are_the_fault_of_the_system_at_every_number():
         equal((codes[0], codes[-1]), (71, 0))
 
 
-@use_store
+@ONE.case
 def the_exit_codes_are_those_of_the_table():
     for code, arguments in ((0, ["lock", "m", "--", "true"]),
                             (7, ["lock", "m", "--", "sh", "-c", "exit 7"]),
@@ -91,7 +76,7 @@ def the_exit_codes_are_those_of_the_table():
         true(program.code == code, f"{arguments}: {program.code}, {program.said()}")
 
 
-@use_store
+@ONE.case
 def a_mutex_that_is_held_is_75_and_its_owner_is_named():
     holder = Simba(*LONG, "--exact-id", "holder", "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
@@ -109,7 +94,7 @@ def a_mutex_that_is_held_is_75_and_its_owner_is_named():
     true(not os.path.exists("ran"), "it ran without the mutex")
 
 
-@use_store
+@ONE.case
 def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
     for inner in (["lock", "m"], ["lead", "m"]):
         program = run(*LONG, "lock", "m", "--", PROGRAM, *inner, "--", "touch", "ran")
@@ -118,7 +103,7 @@ def a_command_that_asks_for_the_mutex_that_it_runs_under_is_refused():
     true(not os.path.exists("ran"), "it ran")
 
 
-@use_store
+@ONE.case
 def a_command_that_asks_for_a_slot_is_refused_if_it_runs_under_all_of_them():
     program = run(*LONG, "lock", "--slots", "1", "s", "--", PROGRAM, "lock", "--slots", "1", "s", "--", "touch", "ran")
     equal(program.code, 64)
@@ -129,7 +114,7 @@ def a_command_that_asks_for_a_slot_is_refused_if_it_runs_under_all_of_them():
     true(os.path.exists("ran"), "there is another slot")
 
 
-@use_store
+@ONE.case
 def a_leader_whose_command_keeps_failing_lets_another_lead():
     """If one waits: that is asked of the store."""
     first = Simba(*LONG, "--exact-id", "a", "lead", "--restart-delay", "50ms", "--restart-delay-max", "2s", "--yield-after", "2",
@@ -143,7 +128,7 @@ def a_leader_whose_command_keeps_failing_lets_another_lead():
     equal(first.end(), 0)
 
 
-@use_store
+@ONE.case
 def a_status_takes_patterns():
     holders = [Simba(*LONG, "lock", name, "--", "sh", "-c", f"touch held-{place}; exec sleep 100")
                for place, name in enumerate(("nightly-a", "nightly-b", "nightly-[b]", "daily"))]
@@ -162,7 +147,7 @@ def a_status_takes_patterns():
     equal(waiter.wait(), 0)
 
 
-@use_store
+@ONE.case
 def every_signal_that_can_be_caught_reaches_the_command():
     write("listener.py", LISTENER)
     program = Simba(*LONG, "lock", "m", "--", sys.executable, "listener.py",
@@ -176,7 +161,7 @@ def every_signal_that_can_be_caught_reaches_the_command():
     equal(len(lines("got")), len(FORWARDED))
 
 
-@use_store
+@ONE.case
 def every_signal_that_ends_programs_ends_the_wait():
     holder = Simba(*LONG, "lock", "m", "--", "bash", "-c", HOLD)
     number("pid")
@@ -192,7 +177,7 @@ def every_signal_that_ends_programs_ends_the_wait():
     true(not os.path.exists("ran"), "it ran without the mutex")
 
 
-@use_store
+@ONE.case
 def a_megabyte_goes_through_standard_input_and_output():
     write("input", "x" * (1 << 20))
     for verb in (["lock"], ["lead", "--restart", "never"]):
@@ -228,7 +213,7 @@ class Terminal:
         return code
 
 
-@use_store
+@ONE.case
 def an_interactive_program_has_the_terminal():
     script = "test -t 0 && test -t 1 && stty -echo; trap 'echo interrupted; exit 5' INT;" \
              "read -p 'name? ' name; echo hello $name; while :; do sleep 0.02; done"
@@ -241,7 +226,7 @@ def an_interactive_program_has_the_terminal():
     equal(terminal.wait(), 5)
 
 
-@use_store
+@ONE.case
 def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
     holder = Simba("lock", "m", "--", "bash", "-c", "sleep 100 & echo $! >inner; " + HOLD)
     inner, command = number("inner"), number("pid")
@@ -252,7 +237,7 @@ def a_simba_that_is_killed_takes_its_command_along_and_the_lease_runs_out():
     true(now() - begin < LEASE + 5, f"it took {now() - begin}")
 
 
-@use_store
+@ONE.case
 def a_leader_hands_over_when_it_is_told_to_end():
     script = "trap 'echo end >>log; exit' TERM; echo start $SIMBA_CONTENDER_ID >>log; " \
              "while :; do sleep 0.02; done"
@@ -266,7 +251,7 @@ def a_leader_hands_over_when_it_is_told_to_end():
     equal(lines("log"), ["start a", "end", "start b", "end"])
 
 
-@use_store
+@ONE.case
 def a_schedule_runs_at_its_intervals():
     program = Simba(*LONG, "schedule", "m", "--every", "100ms", "--", "sh", "-c", "echo run >>log")
     wait_until(lambda: len(lines("log")) >= 5)
@@ -279,16 +264,16 @@ def a_store_that_stands_still_is_70_and_the_command_is_dead():
                    "while :; do sleep 0.02; done")
     command = number("pid")
     begin = now()
-    Running.store.pause()
+    ONE.store.pause()
     wait_until(lambda: not is_alive(command))
     true(now() - begin < LEASE, f"it took {now() - begin}")
     equal(holder.wait(), 70)
-    Running.store.go_on()
+    ONE.store.go_on()
     contains(read(holder.err), "killing the command")
 
 
 def a_server_that_is_not_there_is_69():
-    address = Running.store.url.replace(str(Running.store.port), str(stores.free_port()))
+    address = ONE.store.url.replace(str(ONE.store.port), str(stores.free_port()))
     verbs = (["lock", "m"], ["lock", "-w", "1s", "-E", "0", "m"], ["lead", "-w", "0s", "m"],
              ["schedule", "-w", "1s", "--every", "1s", "m"])
     begin = now()
@@ -301,13 +286,13 @@ def a_server_that_is_not_there_is_69():
 
 def a_leader_waits_for_a_store_that_is_down_at_its_start():
     port = stores.free_port()
-    address = Running.store.url.replace(str(Running.store.port), str(port))
+    address = ONE.store.url.replace(str(ONE.store.port), str(port))
     programs = [Simba("-u", address, *verb, "--", "sh", "-c", "echo ran >>log; exec sleep 100")
                 for verb in (["lead", "a"], ["schedule", "-w", "1m", "--every", "1h", "b"])]
     for program in programs:
         wait_until(lambda: "waiting for the store: " in program.said(), "it says so")
     true(not os.path.exists("log"), "it ran without a store")
-    relay = Relay(Running.store.port, port)
+    relay = Relay(ONE.store.port, port)
     wait_until(lambda: len(lines("log")) == 2, "both run")
     for program in programs:
         equal(program.end(), 0)
@@ -317,33 +302,22 @@ def a_leader_waits_for_a_store_that_is_down_at_its_start():
 
 def credentials_that_are_refused_are_77():
     verbs = [["lock", "m"], ["lead", "m"], ["schedule", "--every", "1s", "m"]]
-    if STORE is stores.Zookeeper:  # which refuses a node, not a client: who leads goes on trying
-        equal(run("-u", Running.store.owned_url(), "lock", "m", "--", "true").code, 0)
+    if ONE.name == "zookeeper":  # which refuses a node, not a client: who leads goes on trying
+        equal(run("-u", ONE.store.owned_url(), "lock", "m", "--", "true").code, 0)
         verbs = verbs[:1]
     for verb in verbs:
-        program = run("-u", Running.store.denied_url, *verb, "--", "touch", "ran")
+        program = run("-u", ONE.store.denied_url, *verb, "--", "touch", "ran")
         true(program.code == 77, f"{verb}: {program.code}, {program.said()}")
         true("wr0ng" not in program.said(), program.said())
     true(not os.path.exists("ran"), "it ran without the mutex")
 
 
-if STORE is not stores.Sqlite:
-    use_store(a_store_that_stands_still_is_70_and_the_command_is_dead)
-    use_store(a_server_that_is_not_there_is_69)
-    use_store(a_leader_waits_for_a_store_that_is_down_at_its_start)
-    use_store(credentials_that_are_refused_are_77)
-
-
-def test_store():
-    if not STORE.exists():
-        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
-        return 77
-    Running.store = STORE()
-    try:
-        return main()
-    finally:
-        Running.store.stop()
+if ONE.name != "sqlite":
+    ONE.case(a_store_that_stands_still_is_70_and_the_command_is_dead)
+    ONE.case(a_server_that_is_not_there_is_69)
+    ONE.case(a_leader_waits_for_a_store_that_is_down_at_its_start)
+    ONE.case(credentials_that_are_refused_are_77)
 
 
 if __name__ == "__main__":
-    sys.exit(test_store())
+    sys.exit(ONE.main())

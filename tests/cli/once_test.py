@@ -13,29 +13,12 @@ import time
 
 import program
 import stores
-from program import Simba, case, contains, equal, lines, main, number, read, run, true, wait_until
+from program import Simba, contains, equal, lines, number, read, run, true, wait_until
 
-STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
+ONE = stores.OneStore(sys.argv[1])
 LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose
 JOB = ["bash", "-c", "echo $SIMBA_CONTENDER_ID >>ran"]
 HANG = "echo $SIMBA_CONTENDER_ID >>ran; echo $$ >pid.new; mv pid.new pid; exec sleep 100"
-
-
-class Running:
-    """The one server of all cases, and a mutex for each of them."""
-
-    store = None
-    cases = 0
-
-
-def use_store(function):
-    def wrapped():
-        os.environ["SIMBA_URL"] = Running.store.url
-        Running.cases += 1
-        function(f"job-{Running.cases}")
-    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
-    return case(wrapped)
 
 
 def cron(machine, mutex, *options, period="24h", command=JOB, env=None):
@@ -48,7 +31,7 @@ def ended(program, code=0):
     return program
 
 
-@use_store
+@ONE.case
 def three_machines_whose_clocks_differ_run_it_once(mutex):
     """Each has a home of its own. The clock of the first is right: on SQLite it is the store's."""
     for machine, ahead_s in (("first", 0), ("second", 420), ("third", -300)):
@@ -63,7 +46,7 @@ def three_machines_whose_clocks_differ_run_it_once(mutex):
     equal(lines("ran"), ["first"])
 
 
-@use_store
+@ONE.case
 def machines_that_start_it_together_run_it_once(mutex):
     """The others wait for the one that runs it, and find it done."""
     programs = [cron(f"machine-{i}", mutex, command=["bash", "-c", "echo x >>ran; sleep 0.5"]) for i in range(3)]
@@ -73,7 +56,7 @@ def machines_that_start_it_together_run_it_once(mutex):
     equal(sum("was run by" in program.said() for program in programs), 2)
 
 
-@use_store
+@ONE.case
 def it_runs_again_when_the_period_is_over(mutex):
     ended(cron("first", mutex, period="2s"))
     began = time.monotonic()
@@ -85,7 +68,7 @@ def it_runs_again_when_the_period_is_over(mutex):
     true(time.monotonic() - began > 1, "it ran again before nine tenths of the period were over")
 
 
-@use_store
+@ONE.case
 def a_run_that_failed_counts_unless_it_is_to_be_tried_again(mutex):
     ended(cron("first", mutex, command=["bash", "-c", "echo bad >>ran; exit 3"]), 3)
     contains(ended(cron("second", mutex)).said(), "with exit code 3")
@@ -95,7 +78,7 @@ def a_run_that_failed_counts_unless_it_is_to_be_tried_again(mutex):
     equal(lines("ran"), ["bad", "third"])
 
 
-@use_store
+@ONE.case
 def a_machine_that_dies_has_not_run_it(mutex):
     """Its lease has to end first, so it is a short one."""
     first = Simba("--ttl", "1s", "--transition", "1s", "--exact-id", "first", "lock", "--once-per", "24h", mutex,
@@ -108,7 +91,7 @@ def a_machine_that_dies_has_not_run_it(mutex):
     equal(lines("ran"), ["first", "second"])
 
 
-@use_store
+@ONE.case
 def a_run_that_is_told_to_end_has_not_done_its_work(mutex):
     first = cron("first", mutex, command=["bash", "-c", HANG])
     number("pid")
@@ -118,14 +101,14 @@ def a_run_that_is_told_to_end_has_not_done_its_work(mutex):
     equal(lines("ran"), ["first", "second"])
 
 
-@use_store
+@ONE.case
 def a_machine_that_cannot_run_it_leaves_it_to_another(mutex):
     ended(cron("first", mutex, command=["no-such-command"]), 127)
     ended(cron("second", mutex))
     equal(lines("ran"), ["second"])
 
 
-@use_store
+@ONE.case
 def without_waiting_a_run_under_way_is_no_failure(mutex):
     first = cron("first", mutex, command=["bash", "-c", HANG])
     number("pid")
@@ -135,21 +118,21 @@ def without_waiting_a_run_under_way_is_no_failure(mutex):
     equal(lines("ran"), ["first"])
 
 
-@use_store
+@ONE.case
 def quiet_says_nothing(mutex):
     ended(cron("first", mutex))
     program = ended(Simba("-q", *LONG, "lock", "--once-per", "24h", mutex, "--", *JOB))
     true("was run by" not in program.said(), program.said())
 
 
-@use_store
+@ONE.case
 def what_makes_no_sense_is_refused(mutex):
     for options in (["--once-per", "0"], ["--retry-failed"], ["--once-per", "1h", "--hold-at-least", "1s"]):
         equal(run("lock", *options, mutex, "--", *JOB).code, 64)
     equal(lines("ran"), [])
 
 
-@use_store
+@ONE.case
 def a_schedule_goes_on_with_the_next_leader(mutex):
     """By what the store remembers."""
     for machine in ("first", "second"):
@@ -166,8 +149,8 @@ NONSENSE = ("", "ended", "ended 0", "ended 999 1 x", "ended -1 1 x", "ended 0 99
 
 def forge(mutex, value):
     """What another program has written over the last run."""
-    if STORE is stores.Redis:
-        subprocess.run(["redis-cli", "-p", str(Running.store.port), "-x", "HSET", f"simba:{{{mutex}}}:property",
+    if ONE.name == "redis":
+        subprocess.run(["redis-cli", "-p", str(ONE.store.port), "-x", "HSET", f"simba:{{{mutex}}}:property",
                         "last-run"], input=value.encode(), check=True, stdout=subprocess.DEVNULL)
         return
     path = os.environ["SIMBA_URL"].split(":", 1)[1].split("?")[0]
@@ -178,7 +161,7 @@ def forge(mutex, value):
 
 def a_record_that_somebody_else_wrote_is_no_run(mutex):
     ended(cron("first", mutex))
-    time_of_redis = f"{int(time.time() * 1000)} " if STORE is stores.Redis else ""
+    time_of_redis = f"{int(time.time() * 1000)} " if ONE.name == "redis" else ""
     wrong = [time_of_redis + value for value in NONSENSE]
     if time_of_redis:
         wrong += ["x", "99999999999999999999999 ended 0 1 x", "9223372036854775807 ended 0 1 x", "-5 ended 0 1 x",
@@ -196,20 +179,9 @@ def a_record_that_somebody_else_wrote_is_no_run(mutex):
     equal(len(lines("ran")), 1 + len(wrong))
 
 
-if STORE in (stores.Sqlite, stores.Redis):
-    use_store(a_record_that_somebody_else_wrote_is_no_run)
-
-
-def test_store():
-    if not STORE.exists():
-        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
-        return 77
-    Running.store = STORE()
-    try:
-        return main()
-    finally:
-        Running.store.stop()
+if ONE.name in ("sqlite", "redis"):
+    ONE.case(a_record_that_somebody_else_wrote_is_no_run)
 
 
 if __name__ == "__main__":
-    sys.exit(test_store())
+    sys.exit(ONE.main())

@@ -8,26 +8,11 @@ import os
 import sys
 
 import stores
-from program import Simba, case, contains, equal, is_free, lines, main, now, read, run, true, wait_until, write
+from program import Simba, contains, equal, is_free, lines, now, read, run, true, wait_until, write
 
-STORE = {"sqlite": stores.Sqlite, "redis": stores.Redis, "postgres": stores.Postgres,
-         "mariadb": stores.Mariadb, "zookeeper": stores.Zookeeper, "etcd": stores.Etcd}[sys.argv[1]]
+ONE = stores.OneStore(sys.argv[1])
 LONG = ["--ttl", "20s"]  # a lease that a busy machine cannot lose
 HOLD = 'echo "$SIMBA_SLOT" >$0.new; mv $0.new $0; exec sleep 100'
-
-
-class Running:
-    """The one server of all cases."""
-
-    store = None
-
-
-def use_store(function):
-    def wrapped():
-        os.environ["SIMBA_URL"] = Running.store.url
-        function(function.__name__[:20])  # a mutex of its own
-    wrapped.__name__ = f"{sys.argv[1]}_{function.__name__}"
-    return case(wrapped)
 
 
 def hold(verb, file, *arguments):
@@ -42,7 +27,7 @@ def status_of(name):
     return json.loads(read(run("status", "--json", name).out))[0]
 
 
-@use_store
+@ONE.case
 def as_many_commands_run_as_there_are_slots_and_the_rest_wait_in_line(name):
     holders = [hold("lock", f"held-{number}", "--slots", "2", name) for number in range(2)]
     equal(sorted(slot_in(f"held-{number}") for number in range(2)), [0, 1])
@@ -62,7 +47,7 @@ def as_many_commands_run_as_there_are_slots_and_the_rest_wait_in_line(name):
     holders[1].end()
 
 
-@use_store
+@ONE.case
 def another_number_is_refused_and_a_resize_changes_it_in_use(name):
     equal(run("semaphore", "resize", name, "2").code, 75)  # the store knows none
     holder = hold("lock", "held-0", "--slots", "1", name)
@@ -85,7 +70,7 @@ def another_number_is_refused_and_a_resize_changes_it_in_use(name):
     equal(run("lock", "--slots", "1", name, "--", "true").code, 0)
 
 
-@use_store
+@ONE.case
 def a_daemon_runs_on_as_many_hosts_as_there_are_slots(name):
     hosts = [hold("lead", f"host-{number}", "--slots", "2", name) for number in range(3)]
     led = wait_until(lambda: [number for number in range(3) if lines(f"host-{number}")][1:] and
@@ -102,7 +87,7 @@ def a_daemon_runs_on_as_many_hosts_as_there_are_slots(name):
     equal(run("lead", "--slots", "2", "--priority", "1", name, "--", "true").code, 64)
 
 
-@use_store
+@ONE.case
 def a_slot_that_is_taken_away_ends_the_command(name):
     leader = Simba("lead", "--slots", "1", name, "--", "sh", "-c", 'echo "$SIMBA_FENCE" >>fences; exec sleep 100')
     wait_until(lambda: lines("fences"), "it leads")
@@ -113,7 +98,7 @@ def a_slot_that_is_taken_away_ends_the_command(name):
     equal(leader.end(), 0)
 
 
-@use_store
+@ONE.case
 def a_set_is_held_as_a_whole_in_the_order_of_the_names(name):
     names = [f"{name}-{letter}" for letter in "cab"]
     write("look", 'echo "$SIMBA_FENCES" >fences\nexec sleep 100\n')
@@ -134,7 +119,7 @@ def a_set_is_held_as_a_whole_in_the_order_of_the_names(name):
     true(not os.path.exists("ran"), "it ran without all")
 
 
-@use_store
+@ONE.case
 def a_set_keeps_what_it_has_while_it_waits_or_not(name):
     first, second = f"{name}-a", f"{name}-b"
     holder = hold("lock", "held", second)
@@ -149,7 +134,7 @@ def a_set_keeps_what_it_has_while_it_waits_or_not(name):
     equal(waiter.wait(), 0)
 
 
-@use_store
+@ONE.case
 def a_set_that_loses_one_of_its_mutexes_ends_its_command(name):
     holder = Simba("lock", "--all", f"{name}-a", f"{name}-b", "--", "sh", "-c", "touch held; exec sleep 100")
     wait_until(lambda: os.path.exists("held"), "it holds")
@@ -158,7 +143,7 @@ def a_set_that_loses_one_of_its_mutexes_ends_its_command(name):
     true(is_free(f"{name}-a"), "a part is left")
 
 
-@use_store
+@ONE.case
 def without_the_option_the_second_word_begins_the_command(name):
     program = run("lock", name, "echo", "a", "--", "b")
     equal((program.code, read(program.out)), (0, "a -- b\n"))
@@ -171,16 +156,5 @@ def without_the_option_the_second_word_begins_the_command(name):
     equal(run("lock", "--slots", "2", f"{name}#1", "--", "true").code, 78)
 
 
-def test_store():
-    if not STORE.exists():
-        print(f"1..0 # SKIP there is no {sys.argv[1]} here")
-        return 77
-    Running.store = STORE()
-    try:
-        return main()
-    finally:
-        Running.store.stop()
-
-
 if __name__ == "__main__":
-    sys.exit(test_store())
+    sys.exit(ONE.main())
