@@ -187,7 +187,7 @@ class _Callbacks:
 
     def take(self, event):
         """What is wrong with this event, or None."""
-        if event.kind == "started":
+        if event.kind == "starting":
             self.is_stopped = False
             return None
         if event.kind == "stopped":
@@ -212,7 +212,7 @@ class _Callbacks:
 def check_callbacks(history):
     """on_acquired and on_released alternate, one at a time, none after the stop has returned."""
     members = collections.defaultdict(_Callbacks)
-    for event in history.of("started", "stopped", *CALLBACKS):
+    for event in history.of("starting", "stopped", *CALLBACKS):
         if event.words[0] == "lead":
             wrong = members[event.words[1]].take(event)
             if wrong:

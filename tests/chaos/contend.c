@@ -38,8 +38,11 @@ static void work(struct member *m)
 
 static void take_part(struct member *m)
 {
-    int code = simba_contender_start(m->contender, NULL);
+    int code;
 
+    /* Callbacks may begin before the start has returned. */
+    journal_write("starting %s %s", m->kind->mutex, m->who);
+    code = simba_contender_start(m->contender, NULL);
     journal_write("started %s %s %d", m->kind->mutex, m->who, code);
     member_contend(m);
     work(m);

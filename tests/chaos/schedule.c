@@ -20,8 +20,10 @@ static int tick(void *user, simba_scheduler *scheduler)
 static void take_part(struct member *m)
 {
     int rounds = member_draw(m, 50, 400);
-    int code = simba_scheduler_start(m->scheduler, NULL);
+    int code;
 
+    journal_write("starting %s %s", m->kind->mutex, m->who);
+    code = simba_scheduler_start(m->scheduler, NULL);
     journal_write("started %s %s %d", m->kind->mutex, m->who, code);
     member_contend(m);
     while (rounds-- > 0 && !atomic_load(m->stopping))
