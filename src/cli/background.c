@@ -83,18 +83,6 @@ bool cli_background_start(struct cli_background *background, void (*run)(void *u
     return false;
 }
 
-/* The signal that asks to end, 0 where none has come. */
-static int ending_signal(const struct cli_background *background, int signals_fd)
-{
-    for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
-        if (background->ends(signal))
-            return signal;
-        if (cli_signal_stops(signal))
-            cli_signals_stop();
-    }
-    return 0;
-}
-
 static int poll_limit(int64_t until_ms)
 {
     int64_t left_ms = sb_time_left(until_ms, simba_now_ms());
@@ -124,7 +112,7 @@ int cli_background_wait(struct cli_background *background, int signals_fd, int64
 
     for (;;) {
         int ready = poll(fds, 2, poll_limit(until_ms));
-        int signal = ending_signal(background, signals_fd);
+        int signal = cli_signals_take_end(signals_fd, background->ends);
         if (signal != 0)
             return signal;
         if (ready > 0 && fds[0].revents != 0 && cli_background_is_done(background))

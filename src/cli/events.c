@@ -219,6 +219,17 @@ int cli_signals_ended_by(int signal)
     return CLI_EXIT_SIGNAL + signal;
 }
 
+int cli_signals_take_end(int fd, bool (*ends)(int signal))
+{
+    for (int signal; (signal = cli_signals_next(fd)) != 0;) {
+        if (ends(signal))
+            return signal;
+        if (cli_signal_stops(signal))
+            cli_signals_stop();
+    }
+    return 0;
+}
+
 /* Not dumpable: a limit of 0 for core files does not hold where a program takes them. */
 int cli_signals_leave(int status)
 {

@@ -28,6 +28,10 @@ bool cli_signals_take(int *ret_fd);
  * writing into a closed pipe, are dropped. */
 int cli_signals_next(int fd);
 
+/* Takes those that have come, up to one that `ends`, such as cli_signal_ends. Returns that, 0:
+ * none. Ctrl-Z stops the program. */
+int cli_signals_take_end(int fd, bool (*ends)(int signal));
+
 /* Whether a signal has come that cli_signals_next has not returned yet. */
 bool cli_signal_is_pending(int signal);
 

@@ -112,16 +112,6 @@ static bool tell(struct cli_keeper *k, simba_locker *locker)
     return told;
 }
 
-/* A signal that has come and tells to end; 0: none. */
-static int ending_signal(int signals_fd)
-{
-    for (int number; (number = cli_signals_next(signals_fd)) != 0;) {
-        if (cli_signal_ends(number))
-            return number;
-    }
-    return 0;
-}
-
 /* Returns whether the mutex is still held. */
 static bool wait_for_end(const struct cli_keeper *k, const struct cli_contest *contest)
 {
@@ -135,7 +125,7 @@ static bool wait_for_end(const struct cli_keeper *k, const struct cli_contest *c
         poll(fds, 3, -1);
         if (fds[0].revents != 0 || fds[1].revents != 0) /* woken: it is lost */
             return simba_locker_deadline_ms(atomic_load(&contest->locker)) != 0;
-        if (ending_signal(fds[2].fd) != 0)
+        if (cli_signals_take_end(fds[2].fd, cli_signal_ends) != 0)
             return true;
     }
 }
@@ -160,7 +150,7 @@ int cli_keeper_hold(struct cli_keeper *k, struct cli_contest *contest, int statu
         /* A Ctrl-C that came before was for the wait: then nobody may be told of a mutex. Another
          * one cannot come here. */
         bool left = leave_terminal();
-        number = ending_signal(signals_fd);
+        number = cli_signals_take_end(signals_fd, cli_signal_ends);
         if (left && number == 0 && tell(k, locker))
             lost = !wait_for_end(k, contest);
         status = number != 0 ? cli_signals_ended_by(number) : lost ? CLI_EXIT_LOST : CLI_EXIT_OK;

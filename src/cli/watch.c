@@ -368,18 +368,14 @@ static int wait_for_end(const struct watch *watch, int signals_fd)
         {.fd = watch->broken_fd, .events = POLLIN},
         {.fd = STDOUT_FILENO, .events = 0},
     };
-    int status = CLI_CONTINUE;
 
-    while (status == CLI_CONTINUE && fds[1].revents == 0 && fds[2].revents == 0) {
+    while (fds[1].revents == 0 && fds[2].revents == 0) {
         poll(fds, 3, -1);
-        for (int signal; status == CLI_CONTINUE && (signal = cli_signals_next(signals_fd)) != 0;) {
-            if (cli_signal_ends(signal))
-                status = cli_signal_exit_code(signal);
-            else if (cli_signal_stops(signal))
-                cli_signals_stop();
-        }
+        int signal = cli_signals_take_end(signals_fd, cli_signal_ends);
+        if (signal != 0)
+            return cli_signal_exit_code(signal);
     }
-    return status == CLI_CONTINUE ? CLI_EXIT_OK : status;
+    return CLI_EXIT_OK;
 }
 
 /* A watch leaves nothing on the store, so a signal can end the program during the start.
