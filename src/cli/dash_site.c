@@ -94,7 +94,7 @@ void cli_dash_tell_changes(struct cli_dash_site *site)
     add_frame(site, end_frame(frame, stream));
 }
 
-void cli_dash_tell_action(struct cli_dash_site *site, const struct cli_dash_action *action,
+void cli_dash_tell_action(struct cli_dash_site *site, const struct cli_look_action *action,
                           const char *failure)
 {
     struct cli_dash_frame *frame;
@@ -104,7 +104,7 @@ void cli_dash_tell_action(struct cli_dash_site *site, const struct cli_dash_acti
         cli_json_string(stream, "event: done\ndata: {\"mutex\":", action->mutex);
         cli_json_string(stream, ",\"owner\":", action->owner.id);
         fprintf(stream, ",\"what\":\"%s\"",
-                action->what == CLI_DASH_RELEASE ? "release" : "handover");
+                action->what == CLI_LOOK_RELEASE ? "release" : "handover");
         cli_json_string(stream, ",\"failure\":", failure);
         fputs("}\n\n", stream);
     }
@@ -305,14 +305,14 @@ static bool is_token(const char *token, const char *given)
     return difference == 0;
 }
 
-static bool read_action(const struct cli_http_request *request, struct cli_dash_action *ret_action)
+static bool read_action(const struct cli_http_request *request, struct cli_look_action *ret_action)
 {
     const char *mutex = request->argument(request, "mutex");
     const char *owner = request->argument(request, "owner");
     const char *fence = request->argument(request, "fence");
 
-    *ret_action = (struct cli_dash_action){
-        .what = strcmp(request->path, "/release") == 0 ? CLI_DASH_RELEASE : CLI_DASH_HANDOVER};
+    *ret_action = (struct cli_look_action){
+        .what = strcmp(request->path, "/release") == 0 ? CLI_LOOK_RELEASE : CLI_LOOK_HANDOVER};
     sb_text_copy(ret_action->client, sizeof ret_action->client, request->client);
     if (mutex == NULL || owner == NULL || fence == NULL || owner[0] == '\0')
         return false;
@@ -324,7 +324,7 @@ static bool read_action(const struct cli_http_request *request, struct cli_dash_
 static void answer_action(struct cli_dash_site *site, const struct cli_http_request *request,
                           struct cli_http_answer *answer)
 {
-    struct cli_dash_action action;
+    struct cli_look_action action;
 
     if (site->token[0] == '\0') {
         cli_listen_answer(answer, 403, "this dashboard is read only: see --allow-handover\n");
@@ -333,7 +333,7 @@ static void answer_action(struct cli_dash_site *site, const struct cli_http_requ
         cli_listen_answer(answer, 403, "the token is wrong\n");
     } else if (!read_action(request, &action)) {
         cli_listen_answer(answer, 400, "mutex, owner and fence are needed\n");
-    } else if (site->action.what != CLI_DASH_NOTHING) {
+    } else if (site->action.what != CLI_LOOK_NOTHING) {
         cli_listen_answer(answer, 409, "another request is under way: try again\n");
     } else {
         site->action = action;

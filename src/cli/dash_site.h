@@ -9,7 +9,7 @@
 #define CLI_DASH_SITE_H
 
 #include "cli/dash_json.h"
-#include "cli/dash_look.h"
+#include "cli/look.h"
 #include "cli/listen.h"
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ struct cli_dash_site {
     struct cli_dash_frame *whole; /* for pages that begin; NULL: none was made */
     uint64_t whole_at;            /* frames_end when it was made */
     struct cli_dash_watched watched[CLI_DASH_WATCHED_MAX];
-    struct cli_dash_action action; /* that is to be done with the next look */
+    struct cli_look_action action; /* that is to be done with the next look */
 };
 
 /* Reads the token: SIMBA_OK, or an error of the library. */
@@ -60,7 +60,7 @@ void cli_dash_site_stop(struct cli_dash_site *site);
 
 /* With the lock held: tells all pages what has changed; and of an action that was done. */
 void cli_dash_tell_changes(struct cli_dash_site *site);
-void cli_dash_tell_action(struct cli_dash_site *site, const struct cli_dash_action *action,
+void cli_dash_tell_action(struct cli_dash_site *site, const struct cli_look_action *action,
                           const char *failure);
 
 #endif

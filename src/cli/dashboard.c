@@ -6,7 +6,6 @@
  */
 #include "base/text.h"
 #include "base/time.h"
-#include "cli/background.h"
 #include "cli/cli.h"
 #include "cli/dash_history.h"
 #include "cli/dash_site.h"
@@ -21,42 +20,31 @@
 
 #define DEFAULT_ADDRESS "9465"
 
-/* A look at a store that has not answered for so long: the store is away. */
-#define AWAY_MS 2500
-
-/* The next look at a store comes that many times later than this one took. */
-#define REST 9
-
 /* Mutexes whose queue, and whose runs, are asked for with each look, in turn. */
 #define QUEUES 8
 #define RUNS 8
 
 static struct dashboard {
     const char *listen;
-    int64_t interval_ms;
     const char *token_path;
     struct cli_dash_history history;
 
     struct cli_dash_site site;
-    struct cli_dash_look look;
-    struct cli_background background;
-    bool runs;           /* a look */
+    struct cli_look look;
     bool answered;       /* the store has, once */
     bool has_no_runs;    /* the store keeps none, or does not show them */
-    int64_t asked_ms;    /* when the look began */
     int64_t answered_ms; /* the last one that was answered; 0: none */
-    int64_t next_ms;
-    size_t queue_at; /* where the turns of the mutexes are */
+    size_t queue_at;     /* where the turns of the mutexes are */
     size_t held_at;
     size_t scheduled_at;
     size_t run_at;
-} dashboard = {.listen = DEFAULT_ADDRESS, .interval_ms = 500};
+} dashboard = {.listen = DEFAULT_ADDRESS, .look = {.interval_ms = 500}};
 
 static const struct cli_option options[] = {
     CLI_OPTION_LISTEN(struct dashboard, listen,
                       "serve the page at PORT, ADDRESS:PORT or unix:PATH (9465)"),
     {0, "interval", "DURATION", "the time between two looks at the store (500ms)",
-     CLI_INTERVAL(struct dashboard, interval_ms)},
+     CLI_INTERVAL(struct dashboard, look.interval_ms)},
     {0, "history", "FILE", "keep the last hour in a file, too",
      CLI_TEXT(struct dashboard, history.path)},
     {0, "allow-handover", "FILE", "let those hand over and release who have the token in it",
@@ -66,15 +54,15 @@ static const struct cli_option options[] = {
 
 /* ---- What a look asks ------------------------------------------------------------------------ */
 
-static struct cli_dash_detail *add_detail(struct cli_dash_look *look, const char *mutex)
+static struct cli_look_detail *add_detail(struct cli_look *look, const char *mutex)
 {
     for (size_t i = 0; i < look->detail_count; i++) {
         if (strcmp(look->details[i].mutex, mutex) == 0)
             return &look->details[i];
     }
-    if (look->detail_count == CLI_DASH_DETAILS_MAX)
+    if (look->detail_count == CLI_LOOK_DETAILS_MAX)
         return NULL;
-    struct cli_dash_detail *detail = &look->details[look->detail_count++];
+    struct cli_look_detail *detail = &look->details[look->detail_count++];
     sb_text_copy(detail->mutex, sizeof detail->mutex, mutex);
     return detail;
 }
@@ -109,7 +97,7 @@ static void choose(struct dashboard *d, size_t *at, size_t count,
         *at = *at + 1 < model->count ? *at + 1 : 0;
         if (!is_meant(model->rows[*at]))
             continue;
-        struct cli_dash_detail *detail = add_detail(&d->look, model->rows[*at]->now.mutex);
+        struct cli_look_detail *detail = add_detail(&d->look, model->rows[*at]->now.mutex);
         if (detail == NULL)
             return;
         detail->asks_queue |= !runs;
@@ -124,7 +112,7 @@ static void choose_details(struct dashboard *d)
 
     for (size_t i = 0; i < CLI_DASH_WATCHED_MAX; i++) {
         const struct cli_dash_watched *w = &d->site.watched[i];
-        struct cli_dash_detail *detail =
+        struct cli_look_detail *detail =
             w->until_ms > now_ms ? add_detail(&d->look, w->mutex) : NULL;
         if (detail != NULL)
             detail->asks_queue = true;
@@ -145,17 +133,15 @@ static bool start_look(struct dashboard *d)
     pthread_mutex_lock(&d->site.lock);
     choose_details(d);
     d->look.action = d->site.action;
-    d->site.action.what = CLI_DASH_NOTHING;
+    d->site.action.what = CLI_LOOK_NOTHING;
     pthread_mutex_unlock(&d->site.lock);
     eventfd_read(d->site.wake_fd, &count);
-    d->asked_ms = simba_now_ms();
-    d->runs = cli_background_start(&d->background, cli_dash_look_run, &d->look);
-    return d->runs;
+    return cli_look_start(&d->look);
 }
 
 /* ---- What came of it ------------------------------------------------------------------------- */
 
-static void take_queue(struct dashboard *d, struct cli_dash_detail *detail,
+static void take_queue(struct dashboard *d, struct cli_look_detail *detail,
                        struct cli_dash_row *row)
 {
     bool known = detail->queue_code == SIMBA_OK;
@@ -181,7 +167,7 @@ static void take_queue(struct dashboard *d, struct cli_dash_detail *detail,
     row->oldest_wait_ms = oldest_ms;
 }
 
-static void take_runs(struct dashboard *d, const struct cli_dash_detail *detail,
+static void take_runs(struct dashboard *d, const struct cli_look_detail *detail,
                       struct cli_dash_row *row)
 {
     if (detail->run_code == SIMBA_EUNSUPPORTED || detail->run_code == SIMBA_EDENIED)
@@ -199,7 +185,7 @@ static void take_runs(struct dashboard *d, const struct cli_dash_detail *detail,
 static void take_details(struct dashboard *d)
 {
     for (size_t i = 0; i < d->look.detail_count; i++) {
-        struct cli_dash_detail *detail = &d->look.details[i];
+        struct cli_look_detail *detail = &d->look.details[i];
         struct cli_dash_row *row = cli_dash_find(&d->site.model, detail->mutex);
         if (detail->asks_queue)
             take_queue(d, detail, row);
@@ -211,29 +197,26 @@ static void take_details(struct dashboard *d)
 /* Who has asked for what, and what became of it, also where it failed. */
 static void take_action(struct dashboard *d)
 {
-    const struct cli_dash_action *action = &d->look.action;
-    bool done = d->look.client != NULL && d->look.action_code == SIMBA_OK;
-    const char *failure = done                     ? ""
-                          : d->look.client == NULL ? d->look.error.text
-                                                   : d->look.action_error.text;
+    const struct cli_look_action *action = &d->look.action;
+    const char *failure = cli_look_action_failure(&d->look);
     char mutex[SIMBA_MUTEX_MAX + 1];
     char owner[SIMBA_ID_MAX + 1];
 
-    if (action->what == CLI_DASH_NOTHING)
+    if (action->what == CLI_LOOK_NOTHING)
         return;
     cli_text_printable(action->mutex, mutex, sizeof mutex);
     cli_text_printable(action->owner.id, owner, sizeof owner);
     cli_message("%s of '%s' from %s, fence %" PRIu64 ", asked for by %s%s%s",
-                action->what == CLI_DASH_RELEASE ? "release" : "hand-over", mutex, owner,
+                action->what == CLI_LOOK_RELEASE ? "release" : "hand-over", mutex, owner,
                 action->owner.fence,
                 action->client[0] != '\0' ? action->client : "a client of the unix socket",
-                done ? "" : ", failed: ", failure);
+                failure[0] == '\0' ? "" : ", failed: ", failure);
     cli_dash_tell_action(&d->site, action, failure);
 }
 
 static void miss(struct dashboard *d, const char *why)
 {
-    int64_t since_ms = d->answered_ms != 0 ? d->answered_ms : d->asked_ms;
+    int64_t since_ms = d->answered_ms != 0 ? d->answered_ms : d->look.asked_ms;
 
     sb_text_copy(d->site.why, sizeof d->site.why, why);
     cli_dash_miss(&d->site.model, simba_wall_ms(since_ms));
@@ -243,7 +226,7 @@ static void miss(struct dashboard *d, const char *why)
 /* Returns CLI_CONTINUE, or the exit code of an error that does not heal by itself. */
 static int take_answer(struct dashboard *d)
 {
-    struct cli_dash_look *look = &d->look;
+    struct cli_look *look = &d->look;
 
     if (look->code != SIMBA_OK) {
         if (!d->answered && cli_exit_code(look->code) != CLI_EXIT_UNAVAILABLE)
@@ -264,26 +247,19 @@ static int take_answer(struct dashboard *d)
 
 static int take_look(struct dashboard *d)
 {
-    int64_t rest_ms = (d->look.ended_ms - d->look.begun_ms) * REST;
-
-    d->runs = false;
-    d->next_ms =
-        sb_max(sb_later(d->look.begun_ms, d->interval_ms), sb_later(d->look.ended_ms, rest_ms));
-    if (d->look.code != SIMBA_OK)
-        d->next_ms = sb_later(d->look.ended_ms, d->interval_ms);
     pthread_mutex_lock(&d->site.lock);
     take_action(d);
     int status = take_answer(d);
     pthread_mutex_unlock(&d->site.lock);
     cli_listen_wake(&d->site.listen);
-    cli_dash_look_clear(&d->look);
+    cli_look_clear(&d->look);
     return status;
 }
 
 /* A look that hangs: what it asks is the other thread's, but when it began is known here. */
 static void notice_silence(struct dashboard *d, int64_t now_ms)
 {
-    if (!d->runs || now_ms - d->asked_ms < AWAY_MS)
+    if (!cli_look_hangs(&d->look, now_ms))
         return;
     pthread_mutex_lock(&d->site.lock);
     bool told = cli_dash_away_ms(&d->site.model) != 0;
@@ -296,38 +272,28 @@ static void notice_silence(struct dashboard *d, int64_t now_ms)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* Returns CLI_CONTINUE, or the exit code. */
-static int take_signals(int signals_fd)
-{
-    for (int signal; (signal = cli_signals_next(signals_fd)) != 0;) {
-        if (cli_signal_ends(signal))
-            return cli_signal_exit_code(signal);
-        if (cli_signal_stops(signal))
-            cli_signals_stop();
-    }
-    return CLI_CONTINUE;
-}
-
 static int run_loop(struct dashboard *d, int signals_fd)
 {
+    struct cli_look *look = &d->look;
     int status = CLI_CONTINUE;
+    int signal;
 
     while (status == CLI_CONTINUE) {
         int64_t now_ms = simba_now_ms();
-        if (!d->runs && now_ms >= d->next_ms && !start_look(d))
+        if (!look->runs && now_ms >= look->next_ms && !start_look(d))
             return cli_fail_system("cannot start a thread");
         struct pollfd fds[] = {
             {.fd = signals_fd, .events = POLLIN},
-            {.fd = d->runs ? d->background.done_fd : d->site.wake_fd, .events = POLLIN},
+            {.fd = look->runs ? look->background.done_fd : d->site.wake_fd, .events = POLLIN},
         };
-        int64_t until_ms = d->runs ? d->asked_ms + AWAY_MS : d->next_ms;
-        int64_t left_ms = sb_time_left(until_ms, now_ms);
-        poll(fds, 2, d->runs && left_ms == 0 ? AWAY_MS : (int)sb_earlier(left_ms, AWAY_MS));
-        if (fds[0].revents != 0)
-            status = take_signals(signals_fd);
-        if (!d->runs && fds[1].revents != 0)
-            d->next_ms = 0;
-        if (status == CLI_CONTINUE && d->runs && cli_background_is_done(&d->background))
+        int64_t until_ms = look->runs ? look->asked_ms + CLI_LOOK_AWAY_MS : look->next_ms;
+        int64_t left_ms = sb_earlier(sb_time_left(until_ms, now_ms), CLI_LOOK_AWAY_MS);
+        poll(fds, 2, cli_look_hangs(look, now_ms) ? CLI_LOOK_AWAY_MS : (int)left_ms);
+        if ((signal = cli_signals_take_end(signals_fd, cli_signal_ends)) != 0)
+            return cli_signal_exit_code(signal);
+        if (!look->runs && fds[1].revents != 0)
+            look->next_ms = 0;
+        if (cli_look_has_ended(look))
             status = take_look(d);
         notice_silence(d, simba_now_ms());
     }
@@ -335,25 +301,6 @@ static int run_loop(struct dashboard *d, int signals_fd)
 }
 
 /* ---- The verb -------------------------------------------------------------------------------- */
-
-static void close_store(void *user)
-{
-    cli_store_close(((struct dashboard *)user)->look.client);
-}
-
-/* A look that hangs is not waited for. */
-static void finish(struct dashboard *d, int signals_fd, int status)
-{
-    struct cli_finish last = {.run = close_store, .user = d, .limit_ms = CLI_PATIENCE_MS};
-
-    cli_dash_site_stop(&d->site);
-    cli_dash_history_close(&d->history);
-    if (d->runs &&
-        cli_background_wait(&d->background, signals_fd, CLI_PATIENCE_MS) != CLI_BACKGROUND_DONE)
-        cli_background_leave(status);
-    cli_background_finish(&last, signals_fd, status);
-    cli_dash_look_clear(&d->look);
-}
 
 static int prepare(struct dashboard *d)
 {
@@ -385,7 +332,9 @@ static int run(struct cli *cli, int argc, char **argv)
     if (status != CLI_CONTINUE)
         return status;
     status = run_loop(d, signals_fd);
-    finish(d, signals_fd, status);
+    cli_dash_site_stop(&d->site);
+    cli_dash_history_close(&d->history);
+    cli_look_finish(&d->look, signals_fd, status);
     close(signals_fd);
     close(d->site.wake_fd);
     return status;

@@ -1,17 +1,14 @@
 /*
  * top.c - `simba top`: a live screen of the mutexes of a store.
  *
- * The main thread reads keys and signals and draws. Whatever may wait for the store runs on a
- * thread of its own, one step at a time: a look, and the request to hand over before it. While a
- * step runs, its struct is that thread's.
+ * The main thread reads keys and signals and draws. What waits for the store, a request to hand
+ * over included, is a look, on a thread of its own.
  */
 #include "base/text.h"
 #include "base/time.h"
-#include "cli/background.h"
 #include "cli/cli.h"
 #include "cli/events.h"
-#include "cli/handover.h"
-#include "cli/names.h"
+#include "cli/look.h"
 #include "cli/screen.h"
 #include "cli/store.h"
 #include "cli/top_view.h"
@@ -21,224 +18,148 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_TIMEOUT_MS 5000
-
-/* A store that has not answered a look for so long is away. */
-#define AWAY_MS 2500
-
 /* The screen is drawn that often, for the times in it. */
 #define DRAW_MS 1000
-
-/* A look at a store with very many mutexes takes long. The next one comes that many times later, so
- * that `simba top` keeps the store busy for at most a tenth of the time. */
-#define REST 9
-
-/* What the thread does next, and what came of it. */
-struct step {
-    const struct cli *cli;
-    simba_client *client;
-
-    bool asks; /* for a hand-over */
-    bool wants_queue;
-    char mutex[SIMBA_MUTEX_MAX + 1]; /* of both */
-    struct simba_owner owner;
-    struct simba_handover request;
-    int ask_code;
-    struct simba_error ask_error;
-
-    int64_t begun_ms;
-    int64_t ended_ms;
-    int code;
-    struct simba_error error;
-    struct simba_mutex_status *list;
-    size_t count;
-    int queue_code;
-    struct simba_waiter *queue;
-    size_t queue_count;
-};
 
 enum mode { MODE_TABLE, MODE_FILTER, MODE_CONFIRM };
 
 static struct top {
     bool once;
     bool all;
-    int64_t interval_ms;
 
     struct cli_top_view view;
     enum mode mode;
     char filter_before[CLI_TOP_FILTER_MAX];
     size_t room; /* rows of the table on the screen */
-    struct step step;
-    struct cli_background background;
-    bool runs;        /* the step */
-    int64_t asked_ms; /* when it began */
-    int64_t next_ms;  /* when the next one is due */
-    bool hurries;     /* at once: the user waits for it */
+    struct cli_look look;
+    bool hurries; /* the next look is due at once: the user waits for it */
 
-    /* A hand-over: what the user was asked about, or has asked for. */
-    bool wants_handover;
-    char mutex[SIMBA_MUTEX_MAX + 1];
-    struct simba_owner owner;
-    int64_t until_ms; /* when the request is void; 0: there is none */
-} top = {.interval_ms = 1000};
+    struct cli_look_action handover; /* that the user was asked about, or has asked for */
+    bool wants_handover;             /* with the next look */
+    int64_t until_ms;                /* when the request is void; 0: there is none */
+} top = {.look = {.interval_ms = 1000, .counts_waiters = true}};
 
 static const struct cli_option options[] = {
     {0, "interval", "DURATION", "the time between two looks at the store (1s)",
-     CLI_INTERVAL(struct top, interval_ms)},
+     CLI_INTERVAL(struct top, look.interval_ms)},
     {0, "once", NULL, "print one screen, and exit", CLI_FLAG(struct top, once)},
     {'a', "all", NULL, "show the mutexes that are free, too", CLI_FLAG(struct top, all)},
     CLI_OPTIONS_END,
 };
 
-/* ---- A step, on the thread ------------------------------------------------------------------- */
-
-/* The default store, which no process has used yet, has no mutexes. */
-static void run_step(void *user)
-{
-    struct step *step = user;
-
-    step->list = NULL;
-    step->queue = NULL;
-    step->count = step->queue_count = 0;
-    step->code = step->ask_code = step->queue_code = SIMBA_OK;
-    step->begun_ms = simba_now_ms();
-    if (step->client == NULL)
-        step->code = cli_store_open_existing(step->cli, &step->client, &step->error);
-    if (step->client != NULL && step->asks) {
-        step->request = (struct simba_handover)SIMBA_HANDOVER_NONE;
-        step->request.left_ms = SIMBA_UNSET;
-        step->ask_code = cli_handover_ask(step->cli, step->client, step->mutex, &step->owner,
-                                          &step->request, &step->ask_error);
-        step->begun_ms = simba_now_ms();
-    }
-    if (step->client != NULL)
-        step->code = simba_client_status(step->client, NULL, LOOK_TIMEOUT_MS, &step->list,
-                                         &step->count, &step->error);
-    if (step->code == SIMBA_OK && step->client != NULL)
-        cli_names_count_waiters(step->client, step->list, step->count, LOOK_TIMEOUT_MS);
-    if (step->code == SIMBA_OK && step->client != NULL && step->wants_queue)
-        step->queue_code = simba_client_queue(step->client, step->mutex, LOOK_TIMEOUT_MS,
-                                              &step->queue, &step->queue_count, &step->error);
-    if (step->code == SIMBA_ENOTFOUND)
-        step->code = SIMBA_OK;
-    step->ended_ms = simba_now_ms();
-}
-
 /* ---- What came of it ------------------------------------------------------------------------- */
 
-static void take_queue(struct step *step)
+static void take_queue(struct cli_look_detail *detail)
 {
     struct cli_top_view *view = &top.view;
 
     simba_free(view->queue);
-    view->queue = step->queue;
-    view->queue_count = step->queue_count;
-    view->has_queue = step->queue_code == SIMBA_OK;
-    sb_text_copy(view->queue_of, sizeof view->queue_of, step->mutex);
+    view->queue = detail->queue;
+    view->queue_count = detail->queue_count;
+    view->has_queue = detail->queue_code == SIMBA_OK;
+    sb_text_copy(view->queue_of, sizeof view->queue_of, detail->mutex);
+    detail->queue = NULL;
 }
 
-static void take_ask(const struct step *step)
+static void take_action(void)
 {
+    const struct cli_look_action *action = &top.look.action;
+    const char *failure = cli_look_action_failure(&top.look);
     char *message = top.view.message;
     char left[32];
 
-    if (step->code != SIMBA_OK && step->client == NULL) {
-        snprintf(message, CLI_TOP_TEXT_MAX, "nobody was asked: %s", step->error.text);
-    } else if (step->ask_code != SIMBA_OK) {
-        snprintf(message, CLI_TOP_TEXT_MAX, "nobody was asked: %s", step->ask_error.text);
-    } else {
-        top.until_ms = sb_later(simba_now_ms(), step->request.left_ms);
-        cli_text_duration(step->request.left_ms, left, sizeof left);
-        snprintf(message, CLI_TOP_TEXT_MAX, "asked to hand %s over within %s: %s", step->mutex,
-                 left, step->owner.id);
+    if (action->what == CLI_LOOK_NOTHING)
+        return;
+    if (failure[0] != 0) {
+        snprintf(message, CLI_TOP_TEXT_MAX, "nobody was asked: %s", failure);
+        return;
     }
+    top.until_ms = sb_later(simba_now_ms(), top.look.handover_left_ms);
+    cli_text_duration(top.look.handover_left_ms, left, sizeof left);
+    snprintf(message, CLI_TOP_TEXT_MAX, "asked to hand %s over within %s: %s", action->mutex, left,
+             action->owner.id);
 }
 
 /* The hand-over that was asked for: whether it has happened, or the time is over. */
-static void follow_request(const struct step *step)
+static void follow_request(void)
 {
+    const struct cli_look *look = &top.look;
+    const struct simba_owner *asked = &top.handover.owner;
     struct cli_top_view *view = &top.view;
     const struct simba_owner *owner = NULL;
 
     if (top.until_ms == 0)
         return;
-    for (size_t i = 0; i < step->count; i++) {
-        if (strcmp(step->list[i].mutex, top.mutex) == 0)
-            owner = &step->list[i].owner;
+    for (size_t i = 0; i < look->count; i++) {
+        if (strcmp(look->list[i].mutex, top.handover.mutex) == 0)
+            owner = &look->list[i].owner;
     }
-    bool same =
-        owner != NULL && strcmp(owner->id, top.owner.id) == 0 && owner->fence == top.owner.fence;
+    bool same = owner != NULL && strcmp(owner->id, asked->id) == 0 && owner->fence == asked->fence;
     if (same && simba_now_ms() < top.until_ms)
         return;
     top.until_ms = 0;
     view->message[0] = 0;
     if (same)
         snprintf(view->message, CLI_TOP_TEXT_MAX, "not handed over in time: %s, still with %s",
-                 top.mutex, top.owner.id);
+                 top.handover.mutex, asked->id);
 }
 
 /* Returns CLI_CONTINUE, or the exit code of an error that does not heal by itself. */
-static int take_step(void)
+static int take_answer(void)
 {
-    struct step *step = &top.step;
+    struct cli_look *look = &top.look;
     struct cli_top_view *view = &top.view;
-    bool first = view->answered_at == 0;
-    int64_t rest_ms = (step->ended_ms - step->begun_ms) * REST;
 
-    top.runs = false;
-    top.next_ms = step->begun_ms + top.interval_ms;
-    if (top.next_ms < step->ended_ms + rest_ms)
-        top.next_ms = step->ended_ms + rest_ms;
-    if (step->asks)
-        take_ask(step);
-    if (step->code != SIMBA_OK) {
-        if (first && cli_exit_code(step->code) != CLI_EXIT_UNAVAILABLE)
-            return cli_exit_code(step->code);
+    if (look->code != SIMBA_OK) {
+        if (view->answered_at == 0 && cli_exit_code(look->code) != CLI_EXIT_UNAVAILABLE)
+            return cli_exit_code(look->code);
         if (view->away_at == 0)
             view->away_at = view->answered_at != 0 ? view->answered_at : time(NULL);
-        sb_text_copy(view->reason, sizeof view->reason, step->error.text);
-        top.next_ms = simba_now_ms() + top.interval_ms;
+        sb_text_copy(view->reason, sizeof view->reason, look->error.text);
         return CLI_CONTINUE;
     }
-    if (!cli_top_look(&view->model, step->list, step->count, step->begun_ms))
+    if (!cli_top_look(&view->model, look->list, look->count, look->begun_ms))
         return CLI_EXIT_SYSTEM;
-    follow_request(step);
-    if (step->wants_queue)
-        take_queue(step);
-    simba_free(step->list);
+    follow_request();
+    if (look->detail_count > 0)
+        take_queue(&look->details[0]);
     view->answered_at = time(NULL);
     view->away_at = 0;
     return CLI_CONTINUE;
 }
 
-/* ---- The next step --------------------------------------------------------------------------- */
-
-static bool start_step(void)
+static int take_look(void)
 {
-    const struct cli_top_row *row = cli_top_selected(&top.view.model);
-    struct step *step = &top.step;
-
-    step->asks = top.wants_handover;
-    step->wants_queue = top.view.shows_queue && row != NULL && !step->asks;
-    top.wants_handover = false;
-    if (step->wants_queue)
-        sb_text_copy(step->mutex, sizeof step->mutex, row->now.mutex);
-    if (step->asks) {
-        sb_text_copy(step->mutex, sizeof step->mutex, top.mutex);
-        step->owner = top.owner;
-    }
-    top.hurries = false;
-    top.asked_ms = simba_now_ms();
-    top.runs = cli_background_start(&top.background, run_step, step);
-    return top.runs;
+    take_action();
+    int status = take_answer();
+    cli_look_clear(&top.look);
+    return status;
 }
 
-/* A look that hangs: the step is the thread's, but when it began is known here. */
+/* ---- The next look --------------------------------------------------------------------------- */
+
+static bool start_look(void)
+{
+    const struct cli_top_row *row = cli_top_selected(&top.view.model);
+    struct cli_look *look = &top.look;
+
+    if (top.wants_handover) {
+        look->action = top.handover;
+    } else if (top.view.shows_queue && row != NULL) {
+        look->detail_count = 1;
+        look->details[0].asks_queue = true;
+        sb_text_copy(look->details[0].mutex, sizeof look->details[0].mutex, row->now.mutex);
+    }
+    top.wants_handover = false;
+    top.hurries = false;
+    return cli_look_start(look);
+}
+
 static void notice_silence(int64_t now_ms)
 {
     struct cli_top_view *view = &top.view;
 
-    if (!top.runs || view->away_at != 0 || now_ms - top.asked_ms < AWAY_MS)
+    if (view->away_at != 0 || !cli_look_hangs(&top.look, now_ms))
         return;
     view->away_at = view->answered_at != 0 ? view->answered_at : time(NULL);
     snprintf(view->reason, sizeof view->reason, "it does not answer");
@@ -262,11 +183,11 @@ static void propose_handover(void)
                  row->now.mutex);
         return;
     }
-    sb_text_copy(top.mutex, sizeof top.mutex, row->now.mutex);
-    top.owner = row->now.owner;
+    top.handover = (struct cli_look_action){.what = CLI_LOOK_HANDOVER, .owner = row->now.owner};
+    sb_text_copy(top.handover.mutex, sizeof top.handover.mutex, row->now.mutex);
     top.mode = MODE_CONFIRM;
     snprintf(message, CLI_TOP_TEXT_MAX, "y/n  hand %s over to the first in line? It is with %s",
-             top.mutex, top.owner.id);
+             top.handover.mutex, top.handover.owner.id);
 }
 
 static void confirm(int key)
@@ -277,7 +198,7 @@ static void confirm(int key)
         return;
     top.wants_handover = true;
     top.hurries = true;
-    snprintf(top.view.message, CLI_TOP_TEXT_MAX, "asking %s", top.owner.id);
+    snprintf(top.view.message, CLI_TOP_TEXT_MAX, "asking %s", top.handover.owner.id);
 }
 
 /* Shows what is typed, and filters by it at once. */
@@ -399,19 +320,19 @@ static int take_events(int signals_fd)
     struct pollfd fds[] = {
         {.fd = signals_fd, .events = POLLIN},
         {.fd = STDIN_FILENO, .events = POLLIN},
-        {.fd = top.runs ? top.background.done_fd : -1, .events = POLLIN},
+        {.fd = top.look.runs ? top.look.background.done_fd : -1, .events = POLLIN},
     };
     int64_t now_ms = simba_now_ms();
     int64_t until_ms = now_ms + DRAW_MS;
     int status = CLI_CONTINUE;
 
-    if (!top.runs)
-        until_ms = sb_earlier(until_ms, top.next_ms);
+    if (!top.look.runs)
+        until_ms = sb_earlier(until_ms, top.look.next_ms);
     poll(fds, 3, (int)sb_time_left(until_ms, now_ms));
     if (fds[0].revents != 0)
         status = take_signals(signals_fd);
-    if (status == CLI_CONTINUE && top.runs && cli_background_is_done(&top.background))
-        status = take_step();
+    if (status == CLI_CONTINUE && cli_look_has_ended(&top.look))
+        status = take_look();
     for (int key;
          status == CLI_CONTINUE && fds[1].revents != 0 && (key = cli_screen_key()) != CLI_KEY_NONE;)
         status = take_key(key);
@@ -424,7 +345,7 @@ static int run_loop(int signals_fd)
 
     while (status == CLI_CONTINUE) {
         int64_t now_ms = simba_now_ms();
-        if (!top.runs && (top.hurries || now_ms >= top.next_ms) && !start_step())
+        if (!top.look.runs && (top.hurries || now_ms >= top.look.next_ms) && !start_look())
             return CLI_EXIT_SYSTEM;
         notice_silence(now_ms);
         top.room = cli_top_show(&top.view, now_ms);
@@ -433,28 +354,10 @@ static int run_loop(int signals_fd)
     return status;
 }
 
-static void close_store(void *user)
-{
-    (void)user;
-    cli_store_close(top.step.client);
-}
-
-/* A step that hangs is not waited for. */
-static void finish(int signals_fd, int status)
-{
-    struct cli_finish finish = {.run = close_store, .limit_ms = CLI_PATIENCE_MS};
-
-    if (top.runs &&
-        cli_background_wait(&top.background, signals_fd, CLI_PATIENCE_MS) != CLI_BACKGROUND_DONE)
-        cli_background_leave(status);
-    cli_background_finish(&finish, signals_fd, status);
-    simba_free(top.view.queue);
-    cli_top_free(&top.view.model);
-}
-
 /* Messages would stand in the picture: what is wrong with the store is shown in it. */
 static int run_live(struct cli *cli)
 {
+    struct cli_look *look = &top.look;
     int signals_fd = -1;
 
     if (isatty(STDERR_FILENO))
@@ -466,10 +369,12 @@ static int run_live(struct cli *cli)
         return cli_fail_system("the terminal");
     int status = run_loop(signals_fd);
     cli_screen_close();
-    if (status != CLI_EXIT_OK && top.step.code != SIMBA_OK && top.view.answered_at == 0 &&
-        status == cli_exit_code(top.step.code))
-        cli_fail(&top.step.error);
-    finish(signals_fd, status);
+    if (status != CLI_EXIT_OK && look->code != SIMBA_OK && top.view.answered_at == 0 &&
+        status == cli_exit_code(look->code))
+        cli_fail(&look->error);
+    cli_look_finish(look, signals_fd, status);
+    simba_free(top.view.queue);
+    cli_top_free(&top.view.model);
     close(signals_fd);
     return status;
 }
@@ -478,14 +383,14 @@ static int run_once(void)
 {
     int status = CLI_EXIT_OK;
 
-    run_step(&top.step);
-    if (top.step.code != SIMBA_OK)
-        status = cli_fail(&top.step.error);
-    else if (take_step() != CLI_CONTINUE)
+    cli_look_now(&top.look);
+    if (top.look.code != SIMBA_OK)
+        status = cli_fail(&top.look.error);
+    else if (take_look() != CLI_CONTINUE)
         status = cli_fail_system("top");
     else
         cli_top_show(&top.view, simba_now_ms());
-    close_store(NULL);
+    cli_store_close(top.look.client);
     cli_top_free(&top.view.model);
     return status;
 }
@@ -494,7 +399,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    top.step.cli = cli;
+    top.look.cli = cli;
     top.view.model.all = top.all;
     return top.once || !cli_screen_is_there() ? run_once() : run_live(cli);
 }
