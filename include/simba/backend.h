@@ -73,7 +73,7 @@ extern "C" {
 
 /* The version of all structs and functions of this header. It grows with each change of them. The
  * library refuses a backend that was built with another one. */
-#define SIMBA_BACKEND_ABI 5
+#define SIMBA_BACKEND_ABI 6
 
 struct uv_loop_s;
 
@@ -123,7 +123,10 @@ enum simba_op {
     SIMBA_OP_RAISE,
     /* Return what the store's settings and the connection mean to leases of ttl_ms and
      * transition_ms, change nothing. Only with `can_inspect`. */
-    SIMBA_OP_INSPECT
+    SIMBA_OP_INSPECT,
+    /* Return what the command of `id`, which owns, should find in its environment; nothing if `id`
+     * does not own. From memory, without the server. Only with `has_environment`. */
+    SIMBA_OP_ENVIRONMENT
 };
 
 struct simba_request {
@@ -173,11 +176,13 @@ struct simba_reply {
     int64_t held_ms; /* READ: how long ago the owner's term began; -1: not known */
     const struct simba_finding *findings; /* INSPECT */
     size_t findings_count;
+    const char *environment; /* ENVIRONMENT: NAME=value, each with its NUL, and an empty one */
 };
 
 #define SIMBA_REPLY_INIT                                                                           \
     {                                                                                              \
-        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0, NULL, -1, NULL, 0    \
+        SIMBA_OK, NULL, 0, 0, 0, 0, 0, -1, NULL, 0, NULL, 0, false, false, 0, NULL, -1, NULL, 0,   \
+            NULL                                                                                   \
     }
 
 enum simba_notice {
@@ -325,6 +330,9 @@ struct simba_backend_ops {
 
     /* Whether the backend answers INSPECT. Without, the library refuses it. */
     bool can_inspect;
+
+    /* Whether the backend answers ENVIRONMENT. Without, commands find nothing of the store's. */
+    bool has_environment;
 };
 
 /* Adds a backend to those that simba_client_open chooses from. Call it before the first client is

@@ -850,6 +850,15 @@ SIMBA_API int simba_client_inspect(simba_client *client, int64_t timeout_ms,
                                    struct simba_finding **ret_list, size_t *ret_count,
                                    struct simba_error *error);
 
+/* What a command that runs under the mutex should find in its environment, besides what the program
+ * that starts it knows: on etcd the variables that etcdctl sets. Each is a text "NAME=value" with
+ * its NUL; an empty text ends them. There are none if `owner_id` does not own by a contender or
+ * locker of this client, and on most stores. Asks no server. The caller frees *ret_environment with
+ * simba_free. */
+SIMBA_API int simba_client_environment(simba_client *client, const char *mutex,
+                                       const char *owner_id, int64_t timeout_ms,
+                                       char **ret_environment, struct simba_error *error);
+
 /* ---- Hand-over: asking an owner to finish ---------------------------------------------------- */
 
 /* A request that stands with a mutex, as its property "handover". Owners with on_handover look for

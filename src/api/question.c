@@ -33,6 +33,7 @@ static void free_question(struct question *q)
 {
     sb_free(q->answer.list);
     sb_free(q->answer.findings);
+    sb_free(q->answer.environment);
     sb_free(q);
 }
 
@@ -93,6 +94,20 @@ static int copy_findings(struct question *q, const struct simba_reply *reply)
     return SIMBA_OK;
 }
 
+static int copy_environment(struct question *q, const struct simba_reply *reply)
+{
+    const char *words = reply->environment != NULL ? reply->environment : "";
+    const char *end = words;
+
+    while (*end != '\0')
+        end += strlen(end) + 1;
+    q->answer.environment = sb_alloc((size_t)(end - words) + 1);
+    if (q->answer.environment == NULL)
+        return SIMBA_ENOMEM;
+    memcpy(q->answer.environment, words, (size_t)(end - words) + 1);
+    return SIMBA_OK;
+}
+
 static int copy_answer(struct question *q, const struct simba_reply *reply)
 {
     switch (q->base.wire.op) {
@@ -104,6 +119,8 @@ static int copy_answer(struct question *q, const struct simba_reply *reply)
         return copy_property(q, reply);
     case SIMBA_OP_INSPECT:
         return copy_findings(q, reply);
+    case SIMBA_OP_ENVIRONMENT:
+        return copy_environment(q, reply);
     default:
         return copy_one(q, reply);
     }
@@ -209,6 +226,7 @@ int sb_question_ask(simba_client *client, const struct simba_request *wire,
         *ret_answer = q->answer;
         q->answer.list = NULL;
         q->answer.findings = NULL;
+        q->answer.environment = NULL;
     } else if (error != NULL) {
         *error = q->error;
     }

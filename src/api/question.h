@@ -14,6 +14,7 @@ struct sb_question_answer {
     struct simba_property property; /* that was asked for */
     struct simba_finding *findings; /* INSPECT */
     size_t findings_count;
+    char *environment; /* ENVIRONMENT */
 };
 
 /* Whether the client, the name (NULL: all) and the time-out allow a question. */
@@ -21,8 +22,8 @@ int sb_question_check(simba_client *client, const char *mutex, int64_t timeout_m
                       struct simba_error *error);
 
 /* Sends the request and waits at most wire->timeout_ms. Copies the strings of `wire`, which the
- * caller has checked. The caller frees the list and the findings of the
- * answer. */
+ * caller has checked. The caller frees the list, the findings and
+ * the environment of the answer. */
 int sb_question_ask(simba_client *client, const struct simba_request *wire,
                     struct sb_question_answer *ret_answer, struct simba_error *error);
 

@@ -99,6 +99,32 @@ int simba_client_inspect(simba_client *client, int64_t timeout_ms, struct simba_
     return SIMBA_OK;
 }
 
+/* ---- The environment ------------------------------------------------------------------------- */
+
+int simba_client_environment(simba_client *client, const char *mutex, const char *owner_id,
+                             int64_t timeout_ms, char **ret_environment, struct simba_error *error)
+{
+    const struct simba_request wire = {
+        .op = SIMBA_OP_ENVIRONMENT, .mutex = mutex, .id = owner_id, .timeout_ms = timeout_ms};
+    struct sb_question_answer answer = {.environment = NULL};
+    int code;
+
+    if (client == NULL || mutex == NULL || owner_id == NULL || ret_environment == NULL)
+        return sb_error_set(
+            error, SIMBA_EMISUSE,
+            "simba_client_environment needs a client, a mutex, owner_id and ret_environment");
+    code = sb_question_check(client, mutex, timeout_ms, error);
+    if (code == SIMBA_OK)
+        code = simba_id_validate(owner_id, error);
+    if (code == SIMBA_OK && sb_engine_has_environment(client->engine))
+        code = sb_question_ask(client, &wire, &answer, error);
+    else if (code == SIMBA_OK && (answer.environment = sb_alloc_zero(1)) == NULL)
+        code = sb_error_plain(error, SIMBA_ENOMEM);
+    if (code == SIMBA_OK)
+        *ret_environment = answer.environment;
+    return code;
+}
+
 /* ---- Forced release -------------------------------------------------------------------------- */
 
 /*

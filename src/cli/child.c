@@ -85,24 +85,28 @@ static bool is_one_of(const char *variable, const char *const *names, size_t cou
     return false;
 }
 
+#define ANSWER_MS 5000 /* of the library about the store, which is not asked */
+
 /* The variables that are set anew, and those of the service manager, to which only this program
  * reports. */
-static bool is_withheld(const char *variable, const struct cli_child_setup *setup)
+static bool is_withheld(const char *variable, const struct cli_child_setup *setup,
+                        const char *of_store)
 {
     static const char *const own[] = {
         "SIMBA_MUTEX=", "SIMBA_CONTENDER_ID=", "SIMBA_FENCE=", "SIMBA_FENCES=", "SIMBA_SLOT="};
     static const char *const stores[] = {"SIMBA_URL=", "SIMBA_CONFIG="};
     static const char *const notify[] = {"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID="};
 
+    for (; *of_store != 0; of_store += strlen(of_store) + 1)
+        if (strncmp(variable, of_store, strcspn(of_store, "=") + 1) == 0)
+            return true;
     return is_one_of(variable, own, sizeof own / sizeof *own) ||
            (setup->store[0] != 0 && is_one_of(variable, stores, sizeof stores / sizeof *stores)) ||
            (!setup->notify && is_one_of(variable, notify, sizeof notify / sizeof *notify));
 }
 
-#define VARIABLES_MAX 5 /* that write_variables writes, with the store */
-
 /* Each with its NUL; an empty one behind the last. */
-static bool write_variables(FILE *stream, const struct cli_child_setup *setup)
+static bool write_variables(FILE *stream, const struct cli_child_setup *setup, const char *of_store)
 {
     fprintf(stream, "SIMBA_MUTEX=%s%c", setup->mutex, 0);
     fprintf(stream, "SIMBA_CONTENDER_ID=%s%c", setup->id, 0);
@@ -113,31 +117,62 @@ static bool write_variables(FILE *stream, const struct cli_child_setup *setup)
         fprintf(stream, "SIMBA_SLOT=%d%c", setup->slot, 0);
     if (setup->store[0] != 0)
         fprintf(stream, "%s%c", setup->store, 0);
+    for (; *of_store != 0; of_store += strlen(of_store) + 1)
+        fprintf(stream, "%s%c", of_store, 0);
     putc(0, stream);
     return fclose(stream) == 0;
 }
 
-bool cli_environment_build(struct cli_environment *environment, const struct cli_child_setup *setup)
+static size_t count_texts(const char *texts)
+{
+    size_t count = 0;
+
+    for (; *texts != 0; texts += strlen(texts) + 1)
+        count++;
+    return count;
+}
+
+static bool build(struct cli_environment *environment, const struct cli_child_setup *setup,
+                  const char *of_store)
 {
     size_t count = 0;
     size_t size = 0;
     FILE *stream = open_memstream(&environment->texts, &size);
 
-    if (stream == NULL || !write_variables(stream, setup))
+    if (stream == NULL || !write_variables(stream, setup, of_store))
         return false;
     while (environ[count] != NULL)
         count++;
-    environment->list = calloc(count + VARIABLES_MAX + 1, sizeof *environment->list);
+    environment->list =
+        calloc(count + count_texts(environment->texts) + 1, sizeof *environment->list);
     if (environment->list == NULL)
         return false;
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!is_withheld(environ[i], setup))
+        if (!is_withheld(environ[i], setup, of_store))
             environment->list[used++] = environ[i];
     }
     for (char *text = environment->texts; *text != 0; text += strlen(text) + 1)
         environment->list[used++] = text;
     return true;
+}
+
+/* A set has several records, and the slot of a semaphore has another name than its mutex: of those
+ * the store tells nothing. */
+bool cli_environment_build(struct cli_environment *environment, const struct cli_child_setup *setup)
+{
+    bool is_one = setup->fences == NULL && setup->slot < 0;
+    char *of_store = NULL;
+    struct simba_error error;
+
+    if (is_one && simba_client_environment(setup->client, setup->mutex, setup->id, ANSWER_MS,
+                                           &of_store, &error) != SIMBA_OK) {
+        errno = error.code == SIMBA_ENOMEM ? ENOMEM : ETIMEDOUT;
+        return false;
+    }
+    bool built = build(environment, setup, of_store != NULL ? of_store : "");
+    simba_free(of_store);
+    return built;
 }
 
 void cli_environment_free(struct cli_environment *environment)

@@ -58,8 +58,9 @@ struct cli_environment {
     char *texts; /* of what the setup says, one behind the other */
 };
 
-/* The environment of a child. Valid as long as the setup and this process's own one are. Returns
- * false, with errno, without memory. Free takes one that is zeroed. */
+/* The environment of a child, with what its store adds. Valid as long as the setup and this
+ * process's own one are. Returns false, with errno, without memory. Free takes one that is
+ * zeroed. */
 bool cli_environment_build(struct cli_environment *environment,
                            const struct cli_child_setup *setup);
 void cli_environment_free(struct cli_environment *environment);

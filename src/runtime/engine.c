@@ -149,6 +149,11 @@ bool sb_engine_can_inspect(const struct sb_engine *engine)
     return engine->ops->can_inspect;
 }
 
+bool sb_engine_has_environment(const struct sb_engine *engine)
+{
+    return engine->ops->has_environment;
+}
+
 int sb_engine_life_fd(struct sb_engine *engine)
 {
     if (sb_engine_check_process(engine, NULL) == SIMBA_OK && engine->ops->life_fd != NULL)

@@ -89,6 +89,7 @@ bool sb_engine_has_queue(const struct sb_engine *engine);
 bool sb_engine_has_properties(const struct sb_engine *engine);
 bool sb_engine_can_forget(const struct sb_engine *engine);
 bool sb_engine_can_inspect(const struct sb_engine *engine);
+bool sb_engine_has_environment(const struct sb_engine *engine);
 int sb_engine_life_fd(struct sb_engine *engine);
 
 /* Waits until all services are gone and all requests are answered. False: a callback has not

@@ -21,6 +21,7 @@ const char *const sb_metrics_ops[SB_METRICS_OPS] = {
     [SIMBA_OP_FORGET] = "forget",
     [SIMBA_OP_RAISE] = "raise",
     [SIMBA_OP_INSPECT] = "inspect",
+    [SIMBA_OP_ENVIRONMENT] = "environment",
 };
 
 const char *const sb_metrics_losses[SB_LOSSES] = {

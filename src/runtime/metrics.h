@@ -25,7 +25,7 @@ enum sb_loss {
     SB_LOSSES
 };
 
-#define SB_METRICS_OPS (SIMBA_OP_INSPECT + 1)
+#define SB_METRICS_OPS (SIMBA_OP_ENVIRONMENT + 1)
 
 struct sb_metrics {
     _Atomic uint64_t acquisitions;

@@ -26,6 +26,7 @@ static void a_question_of_a_client_needs_a_place_for_the_answer(void **state)
     simba_client *client = probe_open("memory:missing?" PROBE_LONG);
     struct simba_mutex_status *list;
     struct simba_waiter *waiters;
+    char *words;
     struct simba_owner owner;
     struct simba_property property;
     struct simba_metrics metrics = SIMBA_METRICS_INIT;
@@ -38,6 +39,8 @@ static void a_question_of_a_client_needs_a_place_for_the_answer(void **state)
     expect_misuse(simba_client_status(NULL, "m", 100, &list, &n, &e), &e, "client");
     expect_misuse(simba_client_queue(client, "m", 100, NULL, &n, &e), &e, "ret_list");
     expect_misuse(simba_client_queue(NULL, "m", 100, &waiters, &n, &e), &e, "client");
+    expect_misuse(simba_client_environment(client, "m", "i", 100, NULL, &e), &e, "ret_environ");
+    expect_misuse(simba_client_environment(client, "m", NULL, 100, &words, &e), &e, "owner_id");
     expect_misuse(simba_client_force_release(client, "m", 100, NULL, &e), &e, "ret_owner");
     expect_misuse(simba_client_force_release(NULL, "m", 100, &owner, &e), &e, "client");
     expect_misuse(simba_client_property_get(NULL, "m", "p", 100, &property, &e), &e, "client");

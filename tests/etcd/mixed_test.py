@@ -3,8 +3,10 @@
 
     mixed_test.py mixed [HAND-OVERS]     each way; the default is what the suite has time for
 """
+import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,6 +133,37 @@ def an_election_of_etcdctl_is_waited_for_and_shown():
     contains(second.stdout.readline(), "tests/m/")
     second.send_signal(signal.SIGINT)
     second.communicate()
+
+
+def handed(*command):
+    """The key and the token that a command finds under a lock, and the one key that is there meanwhile."""
+    with open("words", "w", encoding="ascii") as words:
+        subprocess.run([*command, "--", "sh", "-c", "env | grep ^ETCD_LOCK_ | sort; etcdctl $0 get --prefix tests/ -w json",
+                        f"--endpoints=http://127.0.0.1:{Running.server.port}"], check=True, stdout=words)
+    *found, answer = lines("words")
+    there = [one for one in json.loads(answer)["kvs"] if b"/.simba/" not in base64.b64decode(one["key"])]
+    equal(len(there), 1)
+    return dict(one.split("=", 1) for one in found), there[0], json.loads(answer)["header"]["revision"]
+
+
+@mode("mixed")
+def a_command_finds_what_etcdctl_lock_hands_to_its_command():
+    address = f"--endpoints=http://127.0.0.1:{Running.server.port}"
+    theirs, _, _ = handed("etcdctl", address, "lock", "tests/m")
+    ours, key, revision = handed("env", "ETCD_LOCK_KEY=of an outer lock", "ETCD_LOCK_REV=7", PROGRAM, "lock", "m")
+    equal(set(ours), set(theirs))
+    form = r"tests/m/[0-9a-f]+"
+    true(re.fullmatch(form, theirs["ETCD_LOCK_KEY"]) and re.fullmatch(form, ours["ETCD_LOCK_KEY"]), f"{theirs} {ours}")
+    equal(ours["ETCD_LOCK_KEY"], base64.b64decode(key["key"]).decode())
+    true(key["create_revision"] <= int(ours["ETCD_LOCK_REV"]) <= revision, f"{ours} {key} {revision}")
+    true(int(theirs["ETCD_LOCK_REV"]) < int(ours["ETCD_LOCK_REV"]), f"{theirs} {ours}")
+
+
+@mode("mixed")
+def a_command_under_a_set_or_a_slot_finds_nothing_of_etcdctl():
+    for more in (["--all", "a", "b"], ["--slots", "2", "s"]):
+        equal(run("lock", *more, "--", "sh", "-c", "echo ${ETCD_LOCK_KEY-none} >key").code, 0)
+        equal(lines("key"), ["none"])
 
 
 @mode("mixed")

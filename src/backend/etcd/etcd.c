@@ -197,6 +197,8 @@ static void submit(simba_backend *store, struct simba_request *batch)
             sb_etcd_list_start(store, batch);
         else if (batch->op == SIMBA_OP_INSPECT)
             sb_etcd_inspect_start(store, batch);
+        else if (batch->op == SIMBA_OP_ENVIRONMENT)
+            sb_etcd_environment_answer(store, batch);
         else if (batch->op == SIMBA_OP_QUEUE)
             sb_etcd_queue_start(store, batch);
         else if (batch->op == SIMBA_OP_GET_PROPERTY || batch->op == SIMBA_OP_SET_PROPERTY)
@@ -290,6 +292,7 @@ static const struct simba_backend_ops ops = {
     .has_queue = true,
     .has_properties = true,
     .can_inspect = true,
+    .has_environment = true,
     .has_sessions = true,
     .no_sigpipe = true,
     .check_names = check_names,

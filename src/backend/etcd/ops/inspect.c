@@ -1,12 +1,13 @@
 /*
  * inspect.c - INSPECT: what the member that the client is connected to tells of itself, and what
- * that means to leases.
+ * that means to leases. ENVIRONMENT: what a command is told of its key.
  */
 #include "backend/etcd/ops/ops.h"
 
 #include "base/findings.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TTL_MIN_MS 2000
@@ -72,4 +73,24 @@ void sb_etcd_inspect_start(simba_backend *store, struct simba_request *request)
 
     if (job != NULL)
         sb_etcd_job_call(job, "/etcdserverpb.Maintenance/Status", &message.base, on_status);
+}
+
+/* ---- The environment of a command ------------------------------------------------------------ */
+
+void sb_etcd_environment_answer(simba_backend *store, struct simba_request *request)
+{
+    const struct sb_etcd_mutex *mutex = sb_etcd_mutex_find(&store->mutexes, request->mutex);
+    const struct sb_etcd_latch *latch =
+        mutex != NULL ? sb_etcd_latch_find(mutex, request->id) : NULL;
+    char words[SB_ETCD_KEY_SIZE + 64] = "";
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+    char key[SB_ETCD_KEY_SIZE];
+
+    if (latch != NULL && latch->granted && latch->lease->id != 0) {
+        sb_etcd_latch_key(key, latch);
+        snprintf(words, sizeof words, "ETCD_LOCK_KEY=%s%cETCD_LOCK_REV=%" PRIu64 "%c", key, 0,
+                 latch->fence, 0);
+    }
+    reply.environment = words;
+    store->host->reply(store->host, request, &reply);
 }

@@ -142,6 +142,9 @@ void sb_etcd_queue_start(simba_backend *store, struct simba_request *request);
 void sb_etcd_property_start(simba_backend *store, struct simba_request *request);
 void sb_etcd_inspect_start(simba_backend *store, struct simba_request *request);
 
+/* ENVIRONMENT: the key of its owner and its token, as etcdctl lock hands them to its command. */
+void sb_etcd_environment_answer(simba_backend *store, struct simba_request *request);
+
 /* ---- events.c -------------------------------------------------------------------------------- */
 
 void sb_etcd_on_timer(uv_timer_t *timer); /* store->due */
