@@ -119,8 +119,9 @@ def check_manual_codes(page):
 
 
 def check_manual_variables(page):
-    """Those that the program reads or sets, but for the folder of the kit's own file."""
+    """Those that the program reads or sets, but for the folder of the kit's own file, and those of a store."""
     code = "".join(read(path) for path in glob.glob("src/cli/*.c", root_dir=ROOT))
+    stores = "".join(read(path) for path in glob.glob("src/backend/**/*.c", root_dir=ROOT, recursive=True))
     known = set(re.findall(r'(?:getenv|environment|setenv|read_duration)\("(\w+)"', code)) - {"TMPDIR"}
     told = set()
     for item in re.findall(r"^\.It Ev (.*)$", page, re.MULTILINE):
@@ -128,6 +129,7 @@ def check_manual_variables(page):
     if "SIMBA_FENCE" not in code:
         return ["the variables of the command are not found in src/cli"]
     known.update({"SIMBA_MUTEX", "SIMBA_CONTENDER_ID", "SIMBA_FENCE", "SIMBA_FENCES", "SIMBA_SLOT"})
+    known.update(re.findall(r"ETCD_LOCK_[A-Z]+", stores))
     return difference(told, known, "ENVIRONMENT")
 
 
