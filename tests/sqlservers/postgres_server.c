@@ -11,9 +11,10 @@ const char *const dialect_scheme = "postgres";
 const char *const dialect_admin = "simba";
 const char *const dialect_database = "simba";
 const bool dialect_pushes = true;
-const char *const dialect_now_ms = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+#define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+const char *const dialect_now_ms = NOW;
 const int dialect_marks = 0;
-const char *const dialect_counts = "";
+const char *const dialect_counts = " AND (reserved_until = 0 OR reserved_until > " NOW ")";
 const char *const dialect_count_listeners = NULL;
 
 /* The administrator's own sessions name themselves, so that they are left alone. */

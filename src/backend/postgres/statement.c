@@ -71,8 +71,9 @@
  * finds none need not look at the queue, which would cost it a quarter more. The mark says nothing
  * else: one that finds it looks at the queue. It is there for longer than any reservation that is
  * made together with it. */
-#define MARKED(reserve) NOW OP("+") reserve "::bigint" OP("+") "100"
-#define CLEAR_AND_MARK CLEAR(MARKED("$4"))
+#define RESERVE_MAX "1000"
+#define MARKED NOW OP("+") "(" RESERVE_MAX OP("+") "100)"
+#define CLEAR_AND_MARK CLEAR(MARKED)
 
 #define IS_MUTEX "mutex" OP("=") "$1"
 /* By its bytes: the column's collation may take two ids for one. */
@@ -101,11 +102,13 @@
  * that is none. */
 #define LASTS "(pg_catalog.abs(w.reserved_until" OP("-") "(" NOW OP("+") "1000))" OP("<") "1000)"
 #define RESERVED IN_LINE_OF " AND w.reserved_until" OP(">") "0 AND " LASTS " AND w.id" OP("<>") "$2"
-#define IS_OVER "w.reserved_until" OP(">") "0 AND NOT " LASTS
-/* Two seconds after its mark or its lease has ended a mutex is reserved for nobody. Otherwise one
- * who may only write rows of the queue could bar it by reservations that end one after the
- * other. */
-#define IS_FREE_FOR_LONG "greatest(acquired_at, transition_at)" OP("<") "(" NOW OP("-") "2000)"
+/* Over for less than five seconds: the waiter may still come, and has its place then. */
+#define IS_MISSED                                                                                  \
+    "(pg_catalog.abs(w.reserved_until" OP("-") "(" NOW OP("-") "2500))" OP("<=") "2500)"
+#define IS_OVER "w.reserved_until" OP(">") "0 AND NOT " LASTS " AND NOT " IS_MISSED
+/* A second after its mark or its lease has ended a mutex is reserved for nobody. Otherwise one who
+ * may only write rows of the queue could bar it by reservations that end one after the other. */
+#define IS_FREE_FOR_LONG "greatest(acquired_at, transition_at)" OP("<") "(" NOW OP("-") "1000)"
 #define NOT_RESERVED                                                                               \
     "(" IS_FREE_FOR_LONG " OR NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " RESERVED "))"
 
@@ -129,20 +132,27 @@
         "=") "xmin THEN false"                                                                     \
              " ELSE NOT pg_catalog.txid_visible_in_snapshot(" FULL_XMAX ", " SNAPSHOT ") END"
 
-/* One that has waited before and was reserved for has its old place, as long as the reservation is
- * not over. A row in the queue is left alone: it costs no commit. */
+/* What the note of a waiter says whose last reservation was over when it came. */
+#define LATE "'late'"
+
+/* One that has waited before and was reserved for has its old place: another has overtaken it, or
+ * it comes too late. The server may take longer for the commit of each release than a reservation
+ * lasts, or messages may: at the end of the queue such a waiter would miss its next one, too, and
+ * never own. So the next reservation for one that is late lasts long enough for all but those that
+ * hang. These do not ask, and nothing is reserved for them again. A row in the queue is left alone:
+ * it costs no commit. */
+/* clang-format off */
 #define JOIN                                                                                       \
     "INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"                \
     " SELECT $1::pg_catalog.text, $2::pg_catalog.text, " NOW_US ", $3::pg_catalog.text, 0, ''"     \
     " WHERE NOT EXISTS (SELECT 1 FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID                 \
     " AND w.reserved_until" OP("=") "0)"                                                           \
-                                    " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX         \
-                                    " AND owner_id COLLATE pg_catalog.\"C\"" OP(                   \
-                                        "<>") "$2)"                                                \
-                                              " ON CONFLICT (mutex, id) DO UPDATE SET "            \
-                                              "reserved_until = 0, client = excluded.client,"      \
-                                              " since = CASE WHEN w.reserved_until" OP(">") NOW    \
-        " THEN w.since ELSE excluded.since END"
+    " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                                         \
+    " AND owner_id COLLATE pg_catalog.\"C\"" OP("<>") "$2)"                                        \
+    " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = 0, client = excluded.client,"         \
+    " since = CASE WHEN " LASTS " OR " IS_MISSED " THEN w.since ELSE excluded.since END,"          \
+    " note = CASE WHEN " IS_MISSED " THEN " LATE " ELSE w.note END"
+/* clang-format on */
 
 #define LEAVE "DELETE FROM " WAITERS " w WHERE " OF_MUTEX " AND " OF_ID
 
@@ -161,8 +171,8 @@
  * mark would be of no use. */
 #define OTHERS_WAIT "EXISTS (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE " AND w.id" OP("<>") "$2)"
 #define MARK                                                                                       \
-    "UPDATE " TABLE " SET acquired_at = " MARKED("$3") " WHERE " FREE_OF_LOCKS(                    \
-        IS_MUTEX " AND transition_at" OP("<") NOW " AND " OTHERS_WAIT)
+    "UPDATE " TABLE " SET acquired_at = " MARKED                                                   \
+    " WHERE " FREE_OF_LOCKS(IS_MUTEX " AND transition_at" OP("<") NOW " AND " OTHERS_WAIT)
 
 /* Reservations that are over, and observers whose client is dead. Others may be deleting the same
  * ones. Each is a range of the index, which passes over the queue itself, and is deleted by where
@@ -180,6 +190,10 @@
 #define CAN_BE_TOLD                                                                                \
     "pg_catalog.octet_length(l.client)" OP(">") "0 AND pg_catalog.octet_length(l.client)" OP(      \
         "<") "64 AND pg_catalog.octet_length(l.id)" OP("<") "1000"
+
+#define RESERVE_MS                                                                                 \
+    "CASE WHEN w.note" OP("=") LATE " AND $3::bigint" OP(">") "0 THEN " RESERVE_MAX                \
+                                                              " ELSE $3::bigint END"
 
 /* The first one leaves the queue also where nothing is reserved: a dead one is woken once. A waiter
  * whose row is locked is about to leave, or to win. It is passed over, so that two clients
@@ -206,7 +220,7 @@
     " AND l.reserved_until" OP("<") "(0" OP("-") NOW ") AND " CAN_BE_TOLD
 #define HAND_ON                                                                                    \
     "WITH held AS MATERIALIZED (SELECT 1 FROM " WAITERS " w WHERE " RESERVED " LIMIT 1),"          \
-    " first AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "$3::bigint"               \
+    " first AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "(" RESERVE_MS ")"         \
     " WHERE " OF_MUTEX " AND w.id" OP("=") "(" FIRST_IN_LINE ")"                                   \
     " RETURNING w.id, w.client, w.since),"                                                         \
     " line AS (SELECT 'r' AS kind, id, client FROM first UNION ALL (" NEXT_CLIENT "))"             \
@@ -504,14 +518,10 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_POSTGRES_RELEASE_FREE:
     case SB_POSTGRES_RELEASE_QUIET:
     case SB_POSTGRES_RELEASE_QUIET_FREE:
-        bind_text(p, values->id);
-        bind_number(p, values->version);
-        break;
     case SB_POSTGRES_RELEASE_MARKED:
     case SB_POSTGRES_RELEASE_MARKED_FREE:
         bind_text(p, values->id);
         bind_number(p, values->version);
-        bind_number(p, (uint64_t)values->reserve_ms);
         break;
     case SB_SQL_SELECT_PLACE:
     case SB_SQL_LEAVE:
@@ -519,6 +529,7 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
     case SB_POSTGRES_AWAIT:
     case SB_POSTGRES_RESTORE:
     case SB_POSTGRES_NEXT:
+    case SB_POSTGRES_MARK:
         bind_text(p, values->id);
         break;
     case SB_SQL_JOIN:
@@ -530,7 +541,6 @@ void sb_postgres_bind(int statement, const struct sb_sql_values *values,
         bind_text(p, values->client);
         bind_number(p, (uint64_t)values->lease_ms);
         break;
-    case SB_POSTGRES_MARK:
     case SB_POSTGRES_HAND_ON:
         bind_text(p, values->id);
         bind_number(p, (uint64_t)values->reserve_ms);

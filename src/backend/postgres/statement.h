@@ -33,7 +33,7 @@ enum sb_postgres_statement {
     SB_POSTGRES_LOOK,    /* mutex: a row where there is a waiter or an observer */
     SB_POSTGRES_FORGET,  /* mutex, id: its place, if it owns */
     SB_POSTGRES_AWAIT,   /* mutex, id: waits for a JOIN of its own that is not committed */
-    SB_POSTGRES_MARK,    /* mutex, id, reserve: a free mutex that is about to be reserved */
+    SB_POSTGRES_MARK,    /* mutex, id: a free mutex that is about to be reserved */
     SB_POSTGRES_CLEAN,   /* mutex: deletes the rows that count for nothing */
     SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the next two */
     SB_POSTGRES_RESTORE, /* mutex, id: ends the reservations of others */
