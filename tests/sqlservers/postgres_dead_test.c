@@ -96,10 +96,20 @@ static void give_back_soon(struct host *host, const struct call *held)
                      SIMBA_OK);
 }
 
+static bool owns(struct call *call, const char *id)
+{
+    *call = acquire_soon(&owner, "slow", id);
+    return strcmp(call->owner, id) == 0;
+}
+
 static bool next_owns(void *call)
 {
-    *(struct call *)call = acquire_soon(&owner, "slow", "n");
-    return strcmp(((struct call *)call)->owner, "n") == 0;
+    return owns(call, "n");
+}
+
+static bool third_owns(void *call)
+{
+    return owns(call, "x");
 }
 
 static void two_wait_and_the_first_misses_its_reservation(struct call *ret_held)
@@ -137,6 +147,28 @@ static void a_waiter_that_comes_too_late_has_its_old_place_and_more_time(void **
     assert_true(host_close(&owner));
 }
 
+/* One that is always late costs the others a second for each time that it was at the front, and not
+ * for each release. */
+static void a_waiter_that_misses_the_longer_reservation_too_loses_its_place(void **state)
+{
+    struct call held;
+
+    two_wait_and_the_first_misses_its_reservation(&held);
+    assert_string_equal(acquire_soon(&waiter, "slow", "w").owner, "n");
+    give_back_soon(&owner, &held);
+    assert_true(test_wait(third_owns, &held));
+    assert_string_equal(acquire_soon(&owner, "slow", "n").owner, "x");
+    assert_string_equal(acquire_soon(&waiter, "slow", "w").owner, "x");
+    assert_int_equal(host_place(&waiter, "slow", "w"), 2); /* behind n */
+    give_back_soon(&owner, &held);
+    held = acquire_soon(&owner, "slow", "n");
+    assert_string_equal(held.owner, "n");
+    host_do(&waiter, SIMBA_OP_RELEASE, "slow", "w", 0);
+    give_back_soon(&owner, &held);
+    assert_true(host_close(&waiter));
+    assert_true(host_close(&owner));
+}
+
 /* The twin: it hangs, so nothing is reserved for it any more. */
 static void a_waiter_that_does_not_come_again_costs_one_reservation(void **state)
 {
@@ -158,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiter_that_comes_too_late_has_its_old_place_and_more_time),
+        cmocka_unit_test(a_waiter_that_misses_the_longer_reservation_too_loses_its_place),
         cmocka_unit_test(a_waiter_that_does_not_come_again_costs_one_reservation),
         cmocka_unit_test(a_waiter_behind_a_dead_process_is_told_when_to_come),
     };
