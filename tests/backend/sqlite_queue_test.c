@@ -11,8 +11,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define SOON_MS 2000     /* far below any lease */
-#define RESERVE_MS 900   /* long enough for a few requests on a busy machine */
+#define SOON_MS 2000   /* far below any lease */
+#define RESERVE_MS 900 /* long enough for a few requests on a busy machine */
+#define SHORT_MS 20
 #define NO_RESERVATION 0 /* fair=no */
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -199,24 +200,71 @@ static void a_newcomer_that_is_not_fair_does_not(void **state)
 
 /* ---- Waiters that do not come ---------------------------------------------------------------- */
 
-static void a_waiter_that_does_not_come_loses_its_place(void **state)
+/* "a" has released, "b", "c" and "d" wait in this order, and "b" does not come: "c" owns. */
+static struct call let_b_miss_its_reservation(const struct file *file)
 {
-    struct file *file = *state;
     struct call held;
 
     open_clients(file);
     held = own(&clients[0], "a");
     join(&clients[1], "b", "a", 1);
     join(&clients[2], "c", "a", 2);
-    join(&clients[3], "d", "a", 3);
+    join(&clients[0], "d", "a", 3);
     release(&clients[0], &held);
     assert_true(acquire(&clients[2], "c").reserved_left_ms > 0);
     await_the_end_of_the_reservation();
-    held = own(&clients[2], "c");
+    return own(&clients[2], "c");
+}
+
+static void a_waiter_that_does_not_come_loses_its_place(void **state)
+{
+    struct call held = let_b_miss_its_reservation(*state);
+
     assert_line(&clients[0], "d", NULL);
-    assert_int_equal(acquire(&clients[1], "b").place, 2);
     release(&clients[2], &held);
-    assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_RELEASED, "m", "d"));
+    assert_true(host_wait_notice(&clients[0], SIMBA_NOTICE_RELEASED, "m", "d"));
+    held = own(&clients[0], "d");
+    release(&clients[0], &held);
+    held = own(&clients[2], "c"); /* nothing is reserved for it any more */
+    close_clients();
+}
+
+/* At the end of the queue one that is always a little late would never own. */
+static void a_waiter_that_comes_too_late_has_its_old_place_and_more_time(void **state)
+{
+    struct call held = let_b_miss_its_reservation(*state);
+    struct call call;
+
+    assert_int_equal(acquire(&clients[1], "b").place, 1);
+    assert_line(&clients[0], "b", "d");
+    ask(&clients[2], SIMBA_OP_RELEASE, "c", held.revision, SHORT_MS);
+    call = acquire(&clients[0], "d");
+    assert_string_equal(call.owner, "");
+    assert_true(call.reserved_left_ms > SHORT_MS);
+    held = own(&clients[1], "b");
+    assert_line(&clients[0], "d", NULL);
+    release(&clients[1], &held);
+    own(&clients[0], "d");
+    assert_line(&clients[0], NULL, NULL);
+    close_clients();
+}
+
+/* It asks while the mutex is reserved for one that came later. */
+static void a_late_waiter_does_not_lose_its_place_to_the_one_that_it_is_reserved_for(void **state)
+{
+    struct call held = let_b_miss_its_reservation(*state);
+
+    release(&clients[2], &held);
+    assert_true(host_wait_notice(&clients[0], SIMBA_NOTICE_RELEASED, "m", "d"));
+    assert_true(acquire(&clients[1], "b").reserved_left_ms > 0);
+    held = own(&clients[0], "d");
+    assert_int_equal(acquire(&clients[2], "c").place, 2);
+    assert_line(&clients[0], "b", "c");
+    release(&clients[0], &held);
+    held = own(&clients[1], "b");
+    release(&clients[1], &held);
+    own(&clients[2], "c");
+    assert_line(&clients[0], NULL, NULL);
     close_clients();
 }
 
@@ -516,6 +564,8 @@ int main(void)
         ON_FILE(a_newcomer_waits_behind_a_reservation),
         ON_FILE(a_newcomer_that_is_not_fair_does_not),
         ON_FILE(a_waiter_that_does_not_come_loses_its_place),
+        ON_FILE(a_waiter_that_comes_too_late_has_its_old_place_and_more_time),
+        ON_FILE(a_late_waiter_does_not_lose_its_place_to_the_one_that_it_is_reserved_for),
         ON_FILE(a_waiter_that_leaves_passes_it_on),
         ON_FILE(a_waiter_that_leaves_while_another_owns_only_leaves),
         ON_FILE(a_message_without_the_secret_wakes_nobody),

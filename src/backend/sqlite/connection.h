@@ -20,6 +20,9 @@ enum sb_sqlite_statement {
     SB_SQLITE_ACQUIRE_QUEUED = SB_SQL_STATEMENTS, /* heeds a reservation if reserve_ms is not 0 */
     SB_SQLITE_ACQUIRE_RESERVED, /* if it is reserved for the id, which is the first of the queue */
     SB_SQLITE_DELETE_SERVED,    /* deletes the rows of those that have had their turn */
+    SB_SQLITE_LAPSE,            /* a reservation for the id was in vain: it is out of the line */
+    SB_SQLITE_COME_BACK,        /* to its old place, an id of which that is true */
+    SB_SQLITE_MAKE_ROOM,   /* for that place, which may be before those that have had their turn */
     SB_SQLITE_HAND_ON,     /* of a mutex that is free: notes whom it is reserved for from now on */
     SB_SQLITE_SET_QUEUED,  /* makes the mark of the mutex fit the queue */
     SB_SQLITE_DELETE_GONE, /* deletes the waiters whose client is dead */
@@ -48,6 +51,7 @@ struct sb_sqlite_connection {
     struct sb_sql_waiter next[SB_SQLITE_NEXT]; /* the first of the queue that are not dead */
     int next_count;
     int64_t first_since;           /* that the first of them waits */
+    bool first_is_late;            /* that one was too late for a reservation before */
     char lapsed[SIMBA_ID_MAX + 1]; /* had a reservation, and did not come */
     bool met_gone;                 /* waiters whose client is dead were met, and are in the queue */
     bool crowded;                  /* the mutex that was used last had waiters */

@@ -72,6 +72,30 @@ static bool has_to_wait(const struct change *change, const struct sb_sql_record 
                  : change->values->reserve_ms > 0 && record->reserved_until_ms > 0;
 }
 
+/* Rows of those that have had their turn are deleted before this, so the mark of these can be
+ * moved. Where the mutex is reserved for one that came later, that one must not count as the last
+ * of them when it wins. */
+static int come_back(struct change *change, bool *ret_came)
+{
+    int64_t count = 0;
+    int code = run_one(change, SB_SQLITE_COME_BACK, NULL, &count);
+
+    *ret_came = count > 0;
+    return code == SIMBA_OK && count > 0 ? run_one(change, SB_SQLITE_MAKE_ROOM, NULL, NULL) : code;
+}
+
+static int enter(struct change *change)
+{
+    bool came_back = false;
+    int code = run_one(change, SB_SQLITE_DELETE_SERVED, NULL, NULL);
+
+    if (code == SIMBA_OK && change->values->queued)
+        code = come_back(change, &came_back);
+    if (code == SIMBA_OK && !came_back)
+        code = run_one(change, SB_SQL_JOIN, NULL, NULL);
+    return code == SIMBA_OK ? run_one(change, SB_SQLITE_SET_QUEUED, NULL, NULL) : code;
+}
+
 /* A place that the client does not know of may be one of an earlier client: then it is taken over.
  * A mutex that is missing is told by no row. */
 static int join(struct change *change)
@@ -84,11 +108,7 @@ static int join(struct change *change)
     change->connection->crowded = true;
     if (code == SIMBA_OK && found > 0 && (record.place == 0 || !change->values->queued) &&
         has_to_wait(change, &record)) {
-        code = run_one(change, SB_SQLITE_DELETE_SERVED, NULL, NULL);
-        if (code == SIMBA_OK)
-            code = run_one(change, SB_SQL_JOIN, NULL, NULL);
-        if (code == SIMBA_OK)
-            code = run_one(change, SB_SQLITE_SET_QUEUED, NULL, NULL);
+        code = enter(change);
         if (code == SIMBA_OK)
             code = run_one(change, SB_SQL_SELECT_PLACE, &keep, &found);
     }
@@ -107,15 +127,15 @@ static int delete_gone(struct change *change)
     return run_one(change, SB_SQLITE_DELETE_GONE, NULL, NULL);
 }
 
-/* A waiter that the mutex was reserved for in vain has lost its place. */
-static int remove_lapsed(struct change *change)
+/* A waiter that the mutex was reserved for in vain is out of the line until it asks again. */
+static int take_out_lapsed(struct change *change)
 {
     struct sb_sqlite_connection *c = change->connection;
     const struct sb_sql_values values = {.mutex = change->values->mutex, .id = c->lapsed};
 
     if (c->lapsed[0] == '\0')
         return SIMBA_OK;
-    return sb_sqlite_run_one(c, SB_SQL_LEAVE, &values, NULL, NULL, change->failure);
+    return sb_sqlite_run_one(c, SB_SQLITE_LAPSE, &values, NULL, NULL, change->failure);
 }
 
 static int acquire_queued(struct change *change)
@@ -129,7 +149,7 @@ static int acquire_queued(struct change *change)
     if (change->count == 0)
         return change->values->client != NULL ? join(change) : SIMBA_OK;
     code = run_one(change, SB_SQL_LEAVE, NULL, NULL);
-    return code == SIMBA_OK ? remove_lapsed(change) : code;
+    return code == SIMBA_OK ? take_out_lapsed(change) : code;
 }
 
 /* The waiters that the last statement has noted. */

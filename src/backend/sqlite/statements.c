@@ -61,15 +61,26 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, 
     "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id <> ?2"                    \
     " AND w.since > served)"
 #define BY_AGE " ORDER BY w.since, w.id"
+#define OWN_SINCE "(SELECT w.since FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id = ?2)"
+
+/* A waiter that the mutex was reserved for in vain is out of the line: its `since` is negative
+ * until it asks again. Then it has its old place, and the next reservation for it lasts long enough
+ * for all but those that hang: the disk may take longer for each commit than a reservation lasts,
+ * so at the end of the queue it could be too late again and again, and never own. One that hangs
+ * does not ask, and nothing is reserved for it again. */
+#define LATE "'late'"
+#define RESERVE_LATE_MS "1000"
 
 /* Notes the first two waiters that are not known to be dead; always true. */
 #define FINDS_NEXT                                                                                 \
-    "(queued = 0 OR (SELECT count(simba_next(n.id, n.client, n.since)) FROM (SELECT w.id,"         \
-    " w.client, w.since FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served"            \
-    " AND w.id <> ?2 AND NOT simba_is_gone(w.client)" BY_AGE " LIMIT 2) AS n) >= 0)"
+    "(queued = 0 OR (SELECT count(simba_next(n.id, n.client, n.since, n.note = " LATE "))"         \
+    " FROM (SELECT w.id, w.client, w.since, w.note FROM simba_waiter AS w WHERE w.mutex = ?1"      \
+    " AND w.since > served AND w.id <> ?2 AND NOT simba_is_gone(w.client)" BY_AGE                  \
+    " LIMIT 2) AS n) >= 0)"
 #define RESERVE(reserve)                                                                           \
     "queued = simba_has_next(), reserved_for = iif(" reserve " > 0, simba_first(), ''),"           \
-    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now() + " reserve ", 0),"   \
+    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now()"                      \
+    " + iif(simba_first_is_late(), " RESERVE_LATE_MS ", " reserve "), 0),"                         \
     " reserved_since = simba_first_since()"
 
 /* Counted up to a bound: to count a thousand would take longer than all else that an acquire
@@ -103,8 +114,9 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
     [SB_SQL_JOIN] = "INSERT INTO simba_waiter (mutex, id, client, since) VALUES (?1, ?2, ?3,"
                     " max(?4, 1 + coalesce((SELECT max(w.since) FROM simba_waiter AS w"
                     " WHERE w.mutex = ?1), 0), 1 + coalesce(" SERVED ", 0)))"
-                    " ON CONFLICT (mutex, id) DO UPDATE SET client = excluded.client"
-                    " WHERE client <> excluded.client",
+                    " ON CONFLICT (mutex, id) DO UPDATE SET client = excluded.client,"
+                    " since = iif(since < 0, excluded.since, since)"
+                    " WHERE since < 0 OR client <> excluded.client",
     [SB_SQL_LEAVE] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND id = ?2",
     [SB_SQL_QUEUE] = "SELECT mutex, id, since / 1000, 0, 0, 0, simba_now(), 0, 0"
                      " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > " SERVED
@@ -116,8 +128,18 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
                 " AND " HAS_NEXT_TERM,
     [SB_SQLITE_ACQUIRE_RESERVED] =
         ACQUIRE ", served = reserved_since, reserved_for = '', reserved_until = 0"
-                " WHERE mutex = ?1 AND " IS_FREE " AND reserved_for = ?2 AND " HAS_NEXT_TERM,
-    [SB_SQLITE_DELETE_SERVED] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND since <= " SERVED,
+                " WHERE mutex = ?1 AND " IS_FREE " AND reserved_for = ?2"
+                " AND reserved_since > served AND " HAS_NEXT_TERM,
+    [SB_SQLITE_DELETE_SERVED] = "DELETE FROM simba_waiter WHERE mutex = ?1 AND since <= " SERVED
+                                " AND (since >= 0 OR simba_is_gone(client))",
+    [SB_SQLITE_LAPSE] = "UPDATE simba_waiter SET since = -since"
+                        " WHERE mutex = ?1 AND id = ?2 AND since > 0",
+    [SB_SQLITE_COME_BACK] = "UPDATE simba_waiter SET since = -since, note = " LATE
+                            " WHERE mutex = ?1 AND id = ?2 AND since < 0",
+    [SB_SQLITE_MAKE_ROOM] =
+        "UPDATE simba_mutex SET served = min(served, " OWN_SINCE " - 1),"
+        " reserved_since = iif(reserved_since > " OWN_SINCE ", 0, reserved_since)"
+        " WHERE mutex = ?1",
     [SB_SQLITE_HAND_ON] =
         "UPDATE simba_mutex SET " RESERVE("?3") " WHERE mutex = ?1"
                                                 " AND (transition_at < simba_now() OR " IS_OVER
@@ -209,7 +231,8 @@ static void tell_gone(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, gone);
 }
 
-/* simba_next(id, client, since): notes a waiter, the first ones of the queue in their order. */
+/* simba_next(id, client, since, is_late): notes a waiter, the first ones of the queue in their
+ * order. */
 static void note_next(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     struct sb_sqlite_connection *c = sqlite3_user_data(context);
@@ -221,8 +244,10 @@ static void note_next(sqlite3_context *context, int count, sqlite3_value **argum
     sqlite3_result_int(context, 1);
     if (c->next_count == SB_SQLITE_NEXT || id == NULL || client == NULL)
         return;
-    if (c->next_count == 0)
+    if (c->next_count == 0) {
         c->first_since = sqlite3_value_int64(arguments[2]);
+        c->first_is_late = sqlite3_value_int(arguments[3]) != 0;
+    }
     next = &c->next[c->next_count++];
     sb_text_copy(next->id, sizeof next->id, (const char *)id);
     sb_text_copy(next->client, sizeof next->client, (const char *)client);
@@ -246,6 +271,16 @@ static void tell_first_since(sqlite3_context *context, int count, sqlite3_value 
     (void)count;
     (void)arguments;
     sqlite3_result_int64(context, c->next_count > 0 ? c->first_since : 0);
+}
+
+/* simba_first_is_late(): whether that one was too late for a reservation before. */
+static void tell_first_is_late(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    const struct sb_sqlite_connection *c = sqlite3_user_data(context);
+
+    (void)count;
+    (void)arguments;
+    sqlite3_result_int(context, c->next_count > 0 && c->first_is_late);
 }
 
 /* simba_has_next(): whether any was noted. */
@@ -321,8 +356,9 @@ static const struct function {
     {"simba_term", 0, 0, tell_term},
     {"simba_is_over", 1, 0, tell_over},
     {"simba_is_gone", 1, 0, tell_gone},
-    {"simba_next", 3, 0, note_next},
+    {"simba_next", 4, 0, note_next},
     {"simba_first_since", 0, 0, tell_first_since},
+    {"simba_first_is_late", 0, 0, tell_first_is_late},
     {"simba_first", 0, 0, tell_first},
     {"simba_has_next", 0, 0, tell_has_next},
     {"simba_lapse", 1, 0, note_lapsed},
