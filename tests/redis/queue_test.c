@@ -12,6 +12,7 @@
 #define RESERVED SIMBA_NOTICE_RESERVED
 
 #define RESERVE_MS 900 /* long, because machines are slow at times; a second is the most */
+#define SHORT_MS 30    /* a reservation that a waiter misses */
 
 static struct server server;
 static struct host host;
@@ -140,11 +141,45 @@ static void a_release_is_for_the_first_in_line_and_no_newcomer_barges(void **sta
 /* "b" does not come. */
 static void a_reservation_that_is_over_binds_nobody(void **state)
 {
-    release_to_b(30);
+    release_to_b(SHORT_MS);
     while (server_number(&server, "EXISTS simba:{m}:reserved") != 0)
         test_pause_ms(1);
     assert_owns("c");
     assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
+}
+
+/* "c" owns, because "b" was late. */
+static struct call let_b_be_late(void)
+{
+    release_to_b(SHORT_MS);
+    while (server_number(&server, "EXISTS simba:{m}:reserved") != 0)
+        test_pause_ms(1);
+    return ask(ACQUIRE, "c", 0);
+}
+
+/* With its old place alone one that is always late would cost the others a reservation at each
+ * release, and never own. */
+static void a_waiter_that_was_late_has_more_time_when_it_comes_again(void **state)
+{
+    struct call held = let_b_be_late();
+
+    assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
+    assert_string_equal(ask(ACQUIRE, "a", 0).owner, "c"); /* others come meanwhile */
+    ask_with(RELEASE, "c", held.revision, SHORT_MS);
+    assert_reserved_for("b");
+    assert_in_range(ask(ACQUIRE, "a", 0).reserved_left_ms, SHORT_MS + 1, 1000);
+    assert_owns("b");
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}:reserved"), 0);
+}
+
+/* The twin: it hangs, so nothing is reserved for it again. */
+static void a_waiter_that_does_not_come_again_costs_one_reservation(void **state)
+{
+    struct call held = let_b_be_late();
+
+    ask_with(RELEASE, "c", held.revision, SHORT_MS);
+    assert_int_equal(server_number(&server, "EXISTS simba:{m}:reserved"), 0);
+    assert_owns("a");
 }
 
 static void a_waiter_that_leaves_while_it_is_reserved_for_passes_it_on(void **state)
@@ -351,6 +386,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_release_is_for_the_first_in_line_and_no_newcomer_barges),
         CASE(a_reservation_that_is_over_binds_nobody),
+        CASE(a_waiter_that_was_late_has_more_time_when_it_comes_again),
+        CASE(a_waiter_that_does_not_come_again_costs_one_reservation),
         CASE(a_waiter_that_leaves_while_it_is_reserved_for_passes_it_on),
         CASE(without_reservations_newcomers_win),
         CASE(what_cannot_be_a_reservation_is_none),

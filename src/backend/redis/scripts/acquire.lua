@@ -32,10 +32,10 @@ end
 
 if lost then
     -- A contender of the JVM that wins stays in the queue, and would wake itself when it releases;
-    -- and it does not end the reservation.
+    -- and it does not end the reservation. What lasts longer is the mark of a late waiter, see below.
     if owner then
         call('ZREM', queue, owner)
-        if first then
+        if first and call('PTTL', reserved) <= 1000 then
             call('DEL', reserved)
         end
     end
@@ -44,11 +44,17 @@ if lost then
     -- stand for on average. So are ours, but with a fraction; otherwise the JVM's would come first.
     local waited_us = tonumber(ARGV[5] or 0)
     local since_us = waited_us > 0 and waited_us or time[1] * 1000000 + time[2]
-    call('ZADD', queue, 'NX', since_us / 1000000 - 0.5, id)
+    local joined = call('ZADD', queue, 'NX', since_us / 1000000 - 0.5, id)
     -- A queue whose waiters are all dead ends a minute behind the lease that the last of them has
     -- seen: one that is alive has come again by then.
     local end_ms = math.min(math.max(left_ms, tonumber(lease_ms)) + 60000, 1e14)
     call('PEXPIRE', queue, string.format('%.0f', end_ms))
+    -- It was told to try, and came too late. Its way may be longer than a reservation: then it would
+    -- never own, and cost the others one at each release. So while the mutex is owned this key tells
+    -- whose next reservation lasts longer. One that hangs does not come here.
+    if reserved and owner and waited_us > 0 and joined == 1 then
+        call('SET', reserved, id, 'PX', string.format('%.0f', end_ms))
+    end
 
     -- Where an owner stays, no release takes dead waiters out of the queue, and each costs those
     -- behind it a turn. So a waiter that comes again looks at a few: at ours, because those of the

@@ -24,7 +24,8 @@ end
 local wakes = is_hit
 if not is_hit then
     call('ZREM', queue, id)
-    local first = not owner and reserved and call('GET', reserved)
+    local first = not owner and reserved and call('PTTL', reserved) <= 1000
+        and call('GET', reserved)
     if first == id then
         call('DEL', reserved)
     end
@@ -44,7 +45,9 @@ for _ = 1, wakes and 10000 or 0 do
     end
     if heard and heard > 0 then
         if reserved then
-            call('SET', reserved, waiter, 'PX', ARGV[3])
+            -- One that was late for an earlier one gets as long as a reservation may last.
+            local was_late = call('GET', reserved) == waiter
+            call('SET', reserved, waiter, 'PX', was_late and 1000 or ARGV[3])
             -- The next of ours, which have fractions and know the word, comes when it is over.
             local behind = redis.pcall('ZRANGE', queue, 0, 7, 'WITHSCORES')
             for i = 1, #behind, 2 do
