@@ -14,6 +14,7 @@
 Whatever threw bytes away ends with a reset, since the rest of such a stream would mean something else.
 """
 import collections
+import errno
 import selectors
 import socket
 import struct
@@ -95,7 +96,14 @@ class Proxy(threading.Thread):
     # ---- The thread ----
 
     def _listen(self):
-        self._listener = socket.create_server((self.address, self.port), backlog=64)
+        """Later, while a child that another thread starts still has the old listener: until it runs its program."""
+        try:
+            self._listener = socket.create_server((self.address, self.port), backlog=64)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            self._listen_at = time.monotonic() + TURN_SECONDS
+            return
         self._selector.register(self._listener, selectors.EVENT_READ, None)
 
     def _unlisten(self):
