@@ -4,7 +4,7 @@
 # then completed as a command with files, not by the completion of its own.
 
 _simba_verbs='lock lead schedule acquire renew status watch top dashboard release handover semaphore prune migrate doctor init tck bench help'
-_simba_questions='cycle handover many contention failover is-owner'
+_simba_questions='cycle beside handover many contention failover is-owner'
 
 # The options of a verb; without one those of all commands.
 _simba_options() {

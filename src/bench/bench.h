@@ -36,7 +36,7 @@ typedef int bench_task(const struct bench_plan *plan, struct bench_result *resul
                        struct simba_error *error);
 
 /* A file for each question; run.c lists them. */
-bench_task bench_cycle, bench_handover, bench_many, bench_contention, bench_failover,
+bench_task bench_cycle, bench_beside, bench_handover, bench_many, bench_contention, bench_failover,
     bench_is_owner;
 
 struct bench_question {

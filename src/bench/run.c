@@ -22,6 +22,7 @@
 
 const struct bench_question bench_questions[] = {
     {"cycle", "acquire + release of a mutex that nobody else wants", bench_cycle, 200, 5},
+    {"beside", "the same while 40 clients wait for other mutexes", bench_beside, 100, 10},
     {"handover", "hand-over to a waiter in another process", bench_handover, 8, 5},
     {"many", "mutexes held by one client through several renewals", bench_many, 1, 3},
     {"contention", "one mutex that many contenders in several processes want", bench_contention, 1,

@@ -45,6 +45,7 @@ static const char bench_details[] =
     "for the same in the same run. Without QUESTION it asks all of them:\n"
     "\n"
     "  cycle       acquire + release of a mutex that nobody else wants\n"
+    "  beside      the same while 40 clients wait for other mutexes\n"
     "  handover    hand-over to a waiter in another process\n"
     "  many        mutexes held by one client through several renewals\n"
     "  contention  one mutex that many contenders in several processes want\n"

@@ -17,6 +17,7 @@ DISTRIBUTION = {"what", "unit", "count", "min", "p50", "p99", "max", "mean", "ro
                 "round_high"}
 MEASURES = {
     "cycle": {"simba", "raw"},
+    "beside": {"simba", "raw"},
     "handover": {"simba", "raw"},
     "many": {"lateness"},
     "contention": {"simba", "raw"},
@@ -25,6 +26,7 @@ MEASURES = {
 }
 NUMBERS = {
     "cycle": {"per_second"},
+    "beside": set(),
     "handover": set(),
     "many": {"mutexes", "own_all_ms", "rss_per_mutex_bytes", "renewals_per_second",
              "commands_per_second", "cpu_percent", "cpu_us_per_renewal", "raw_cpu_us_per_renewal",
