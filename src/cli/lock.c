@@ -195,6 +195,18 @@ static const char *write_fences(struct lock *lock)
     return lock->fences;
 }
 
+/* The second word may have been meant as a name. */
+static void point_to_all(const struct cli_job *job)
+{
+    char **word = job->command;
+
+    while (*word != NULL && strcmp(*word, "--") != 0)
+        word++;
+    if (*word != NULL && !cli_job_is_group(job))
+        cli_message("if '%s' is a mutex, too: simba lock --all takes several, NAME... -- COMMAND",
+                    job->command[0]);
+}
+
 static struct cli_outcome run_command(struct lock *lock)
 {
     const struct cli_job *job = &lock->job;
@@ -216,7 +228,10 @@ static struct cli_outcome run_command(struct lock *lock)
 
     cli_notify_status("holding '%s', fence %llu", job->mutex, (unsigned long long)fence);
     cli_notify_ready();
-    return cli_supervise(&run);
+    struct cli_outcome outcome = cli_supervise(&run);
+    if (outcome.how == CLI_ENDED_NOT_STARTED && outcome.status == CLI_EXIT_NOT_FOUND)
+        point_to_all(job);
+    return outcome;
 }
 
 /* Holds the mutex for the rest of --hold-at-least, but not after a signal that told the command to

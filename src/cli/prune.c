@@ -95,6 +95,26 @@ static int check_runs(const char *mutex, struct verdict *verdict, struct simba_e
     return code;
 }
 
+/* The gate of a semaphore keeps the number of slots, and is free while all are held. */
+static int check_slots(const char *mutex, struct verdict *verdict, struct simba_error *error)
+{
+    char slot[SIMBA_MUTEX_MAX + 16];
+    struct simba_owner owner;
+    uint64_t revision;
+    int slots = 0;
+    int code = simba_semaphore_slots(prune.client, mutex, TIMEOUT_MS, &slots, error);
+
+    if (code == SIMBA_EINVAL || code == SIMBA_ECONFIG) /* no semaphore has that name or number */
+        return SIMBA_OK;
+    for (int i = 0; code == SIMBA_OK && i < slots && verdict->action != KEPT; i++) {
+        snprintf(slot, sizeof slot, "%s#%d", mutex, i);
+        code = simba_client_revision(prune.client, slot, TIMEOUT_MS, &owner, &revision, error);
+        if (code == SIMBA_OK && owner.id[0] != '\0')
+            keep(verdict, "%s holds a slot", owner.id);
+    }
+    return code;
+}
+
 /* By the revision that a run before has noted. Notes it otherwise. */
 static int check_since(const char *mutex, uint64_t revision, struct verdict *verdict,
                        struct simba_error *error)
@@ -143,6 +163,8 @@ static int judge(const char *mutex, uint64_t *ret_revision, struct verdict *verd
     code = check_queue(mutex, verdict, error);
     if (code == SIMBA_OK && verdict->action == REMOVED)
         code = check_runs(mutex, verdict, error);
+    if (code == SIMBA_OK && verdict->action == REMOVED)
+        code = check_slots(mutex, verdict, error);
     if (code == SIMBA_OK && verdict->action == REMOVED && prune.unused_ms > 0)
         code = check_since(mutex, *ret_revision, verdict, error);
     return code;
@@ -252,8 +274,10 @@ static const char details[] =
     "Removes the mutexes NAME, those whose names match a PATTERN, or all, that nobody has used\n"
     "for D: their records, and what was remembered of them. A mutex stays that is held, that a\n"
     "contender waits for, or whose last or next run 'simba schedule' or 'simba lock --once-per'\n"
-    "has written within D. A contender that comes meanwhile loses nothing. Fencing tokens do not\n"
-    "go back: a name that is used again begins above every token that it had.\n"
+    "has written within D. So does a semaphore while one of its slots is held. With it goes the\n"
+    "number of its slots: the next --slots sets it. A contender that comes meanwhile loses\n"
+    "nothing. Fencing tokens do not go back: a name that is used again begins above every token\n"
+    "that it had.\n"
     "\n"
     "Stores do not know when a mutex was used last. So the first run notes which ones are free,\n"
     "and a run D later removes those that nobody has used since: let cron run it every day. With\n"

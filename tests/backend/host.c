@@ -32,6 +32,7 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     call->transition_left_ms = reply->transition_left_ms;
     call->reserved_left_ms = reply->reserved_left_ms;
     call->revision = reply->revision;
+    call->missed = reply->missed;
     call->fence = reply->fence;
     call->as_of_ms = reply->as_of_ms;
     call->waiters = reply->waiters;

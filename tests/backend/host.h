@@ -60,6 +60,7 @@ struct call {
     int64_t waiters;
     int64_t place;
     int64_t reserved_left_ms;
+    bool missed;
     struct simba_mutex_status list[8];
     size_t list_count;
     struct simba_error error;

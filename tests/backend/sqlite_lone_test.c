@@ -216,6 +216,58 @@ static void one_of_two_contenders_does_not_keep_the_other_waiting(void **state)
     assert_true(host_close(&host));
 }
 
+/* The parts of a semaphore or of a set have one id, and the thread that waits for one of them has
+ * nothing else to do. */
+static void contenders_with_one_id_are_answered_at_once(void **state)
+{
+    struct file *file = *state;
+    struct call call;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    listen_to(&host, "m", "a", true);
+    listen_to(&host, "other", "a", true);
+    call = acquire(&host, "other", "a");
+    assert_string_equal(call.owner, "a");
+    assert_true(call.on_loop);
+    listen_to(&host, "m", "a", false);
+    listen_to(&host, "other", "a", false);
+    assert_true(host_close(&host));
+}
+
+static void contenders_with_one_id_do_not_keep_another_waiting(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    listen_to(&host, "m", "a", true);
+    listen_to(&host, "other", "a", true);
+    listen_to(&host, "third", "b", true);
+    assert_false(acquire(&host, "other", "a").on_loop);
+    assert_false(acquire(&host, "third", "b").on_loop);
+    listen_to(&host, "m", "a", false);
+    listen_to(&host, "other", "a", false);
+    assert_false(acquire(&host, "m", "a").on_loop); /* one that has stopped */
+    listen_to(&host, "third", "b", false);
+    assert_true(host_close(&host));
+}
+
+/* All observers lack an id. */
+static void one_of_two_observers_does_not_keep_the_other_waiting(void **state)
+{
+    struct file *file = *state;
+    struct host host;
+
+    assert_int_equal(host_open(&host, file->url), SIMBA_OK);
+    listen_to(&host, "m", NULL, true);
+    listen_to(&host, "other", NULL, true);
+    assert_false(host_do(&host, SIMBA_OP_READ, "m", NULL, 0).on_loop);
+    listen_to(&host, "m", NULL, false);
+    listen_to(&host, "other", NULL, false);
+    assert_true(host_close(&host));
+}
+
 /* ---- A slow disk ----------------------------------------------------------------------------- */
 
 static atomic_bool is_slow;
@@ -278,6 +330,9 @@ int main(void)
         ON_FILE(a_read_does_not_keep_the_only_contender_waiting),
         ON_FILE(one_that_has_stopped_does_not_keep_the_only_contender_waiting),
         ON_FILE(one_of_two_contenders_does_not_keep_the_other_waiting),
+        ON_FILE(contenders_with_one_id_are_answered_at_once),
+        ON_FILE(contenders_with_one_id_do_not_keep_another_waiting),
+        ON_FILE(one_of_two_observers_does_not_keep_the_other_waiting),
         ON_FILE(a_slow_statement_keeps_the_next_ones_from_the_loop),
     };
 

@@ -129,6 +129,18 @@ def what_a_schedule_remembers_stays_as_long(prefix):
 
 
 @on_stores_that_remember
+def a_semaphore_stays_while_one_of_its_slots_is_held(prefix):
+    gate = prefix + "render"
+    holder = hold(gate, "--slots", "2")
+    true(gate in names(prefix) and prune(gate, "--unused-for", "0s") == {gate: "kept"}, "the gate is kept")
+    contains(out("prune", gate, "--unused-for", "0s"), "holds a slot")
+    equal(run("lock", "--slots", "3", gate, "--", "true").code, 78)
+    let_go(holder)
+    removed(gate)
+    ended(run("lock", "--slots", "3", gate, "--", "true"))  # nobody knows of the 2
+
+
+@on_stores_that_remember
 def prune_and_contenders_do_not_disturb_each_other(prefix):
     """A contender that comes while its name is removed owns as ever, with a larger token."""
     mutex = prefix + "busy"

@@ -149,6 +149,10 @@ def without_the_option_the_second_word_begins_the_command(name):
     equal((program.code, read(program.out)), (0, "a -- b\n"))
     program = run("lock", "--all", name, "--", "echo", "a", "--", "b")
     equal((program.code, read(program.out)), (0, "a -- b\n"))
+    for words, hinted in (([name, "b", "c", "--", "true"], True), ([name, "--", "not-found"], False),
+                          (["--all", name, "--", "not-found", "--", "a"], False)):
+        program = run("lock", *words)
+        equal((words, program.code, "simba lock --all" in program.said()), (words, 127, hinted))
     for wrong in (["--all", name, "true"], ["--no-hold", name, "--", "true"],
                   ["--all", "--slots", "2", name, "--", "true"], ["--slots", "0", name, "--", "true"],
                   ["--slots", "257", name, "--", "true"]):

@@ -23,8 +23,9 @@
  *
  * Either the second look comes after the waiter's commit, or the waiter's read after the release's.
  *
- * Rows whose reservation is over count for nothing. The contender uses its own again when it joins;
- * others are deleted by a release now and then.
+ * Rows whose reservation is over count for nothing, but a contender that joins within five seconds
+ * has its old place, unless it has won. It uses its row again; others are deleted by a release now
+ * and then.
  */
 #include "backend/mysql/connection.h"
 

@@ -7,6 +7,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "base/time.h"
 
 #include <string.h>
@@ -260,6 +261,40 @@ static int claim_hits(struct sb_mysql_connection *c, struct sb_sql_item *const *
     return code;
 }
 
+/* Whether a row that was read behind a release is as it was before. */
+static bool is_held_still(const struct sb_sql_item *item)
+{
+    const struct sb_sql_record *record = &item->record;
+
+    return item->hit && record->version == item->values.version &&
+           strcmp(record->owner_id, item->values.id) == 0;
+}
+
+/* A row that is neither as a release leaves it nor as it was before has another owner: the release
+ * was carried out and another contender was quick, or the lease was lost before. How many releases
+ * were carried out tells which it is, where it is the same for all such rows. */
+static int tell_released(const struct sb_mysql_connection *c, struct sb_sql_item *const *items,
+                         size_t count, size_t changed, struct sb_sql_failure *failure)
+{
+    size_t certain = 0;
+    size_t open = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        bool released = items[i]->hit && is_changed(c, items[i]);
+
+        certain += released;
+        open += !released && !is_held_still(items[i]);
+    }
+    for (size_t i = 0; i < count; i++)
+        items[i]->hit = !is_held_still(items[i]) &&
+                        (changed == certain + open || (items[i]->hit && is_changed(c, items[i])));
+    if (changed == certain || changed == certain + open)
+        return SIMBA_OK;
+    failure->remedy = SB_SQL_GIVE_UP;
+    return sb_error_set(&failure->error, SIMBA_EUNKNOWN,
+                        "MySQL: of several releases some were carried out");
+}
+
 /* The rows tell what became of the change: a lease with my id that runs. But where the server is
  * read-only and nothing was changed, that is why. */
 static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const *items,
@@ -274,6 +309,8 @@ static int change_many(struct sb_mysql_connection *c, struct sb_sql_item *const 
         return fail_behind(failure);
     if (changed == 0 && c->read_only)
         return sb_mysql_fail_read_only(failure);
+    if (items[0]->statement == SB_SQL_RELEASE)
+        return tell_released(c, items, count, (size_t)changed, failure);
     for (size_t i = 0; i < count; i++)
         items[i]->hit = items[i]->hit && ((size_t)changed == count || is_changed(c, items[i]));
     return items[0]->statement == SB_SQL_ACQUIRE ? claim_hits(c, items, count, failure) : SIMBA_OK;

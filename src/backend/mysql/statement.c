@@ -53,8 +53,9 @@
 
 /* With the mark: there may be more in the queue. Without a reservation the first one is called all
  * the same and so leaves the queue: a dead one is called once. */
-#define RESERVED "if(w.id IS NULL, 0, (if(? > 0, " NOW ", 0) + ?) | 1)"
-#define CALLED ", w.reserved_until = " NOW " + ?"
+#define RESERVE_MS "if(w.note = " SB_MYSQL_LATE ", " SB_MYSQL_LATE_MS ", ?)"
+#define RESERVED "if(w.id IS NULL, 0, if(? > 0, " NOW " + " RESERVE_MS ", 0) | 1)"
+#define CALLED ", w.reserved_until = " NOW " + " RESERVE_MS
 
 /* Counted up to a bound, see docs/internals/sql.md. */
 #define PLACE                                                                                      \
@@ -104,8 +105,8 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                                  " w ON w.mutex = ? AND w.id = ?"
                                  " SET owner_id = ?, " SB_MYSQL_SET_LEASE_TIMES
                                  ", acquired_at = " NOW " | 1" SB_MYSQL_BEGIN_TERM
-                                 ", version = last_insert_id(version + 1), w.reserved_until = " NOW
-                                 " WHERE m.mutex = ? AND " MAY_ACQUIRE(
+                                 ", version = last_insert_id(version + 1), w.since = 0,"
+                                 " w.reserved_until = " NOW " WHERE m.mutex = ? AND " MAY_ACQUIRE(
                                      SB_MYSQL_IS_FREE_FOR_ALL
                                      " OR (" IS_FREE " AND (w.reserved_until > " NOW " OR ? = 0))"),
                                  "miitlmrix"},

@@ -57,11 +57,25 @@
 #define SB_MYSQL_JOIN                                                                              \
     "INSERT INTO " SB_MYSQL_WAITERS " (mutex, id, since, client, reserved_until, note) VALUES "
 
-/* One that is reserved for keeps its place, unless the reservation is over. A row in the queue is
- * left alone. The first assignment is made while reserved_until has its old value. */
+/* What the note of a waiter says whose last reservation was over when it came, and how long its
+ * next one lasts. A row without a `since` is of one that has won. */
+#define SB_MYSQL_LATE "'late'"
+#define SB_MYSQL_LATE_MS "1000"
+#define SB_MYSQL_IS_OVER "reserved_until BETWEEN 1 AND " SB_MYSQL_NOW
+#define SB_MYSQL_IS_MISSED                                                                         \
+    SB_MYSQL_IS_OVER " AND reserved_until > " SB_MYSQL_NOW                                         \
+                     " - 5000 AND since > 0 AND note <> " SB_MYSQL_LATE
+
+/* A row in the queue is left alone. One that was reserved for has its old place: another has
+ * overtaken it, or it comes too late. The server may take longer for the commit of each release
+ * than a reservation lasts: at the end of the queue such a waiter would miss its next one, too, and
+ * never own. So its next one lasts long enough for all but those that hang, which do not ask. After
+ * that one it goes to the end. What an assignment sets, the next ones see. */
 #define SB_MYSQL_KEEP_PLACE                                                                        \
-    " ON DUPLICATE KEY UPDATE since = if(reserved_until = 0 OR reserved_until > " SB_MYSQL_NOW     \
-    ", since, VALUES(since)), client = VALUES(client), reserved_until = 0"
+    " ON DUPLICATE KEY UPDATE note = if(" SB_MYSQL_IS_MISSED ", " SB_MYSQL_LATE                    \
+    ", if(" SB_MYSQL_IS_OVER ", '', note)),"                                                       \
+    " since = if(" SB_MYSQL_IS_OVER " AND note <> " SB_MYSQL_LATE ", VALUES(since), since),"       \
+    " client = VALUES(client), reserved_until = 0"
 
 /* Who is to be woken when a mutex is free, as two rows: the one that it is reserved for, and the
  * first of the queue. Behind the select list's first column, the item's place. */
@@ -72,7 +86,7 @@
 #define SB_MYSQL_FIRST "= 0 ORDER BY since, id LIMIT 1"
 /* And a waiter of one client that was called, and has not come in time. */
 #define SB_MYSQL_PASSED                                                                            \
-    "BETWEEN 1 AND " SB_MYSQL_NOW " AND client = ? ORDER BY reserved_until LIMIT 1"
+    "BETWEEN 1 AND " SB_MYSQL_NOW " AND client = ? AND since > 0 ORDER BY reserved_until LIMIT 1"
 
 /* Behind those of the repository: */
 enum sb_mysql_statement {

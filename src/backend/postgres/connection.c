@@ -259,6 +259,23 @@ static void send_step(struct sb_postgres_exchange *exchange, struct many *many,
     sb_postgres_exchange_send(exchange, statement, &item->values);
 }
 
+/* A crash of the server may take back what was released last: then the lease ends by itself, and
+ * its token stays the largest. The next term is on the disk only together with the release before
+ * it. What was acquired or renewed must not be lost. */
+static bool may_be_lost(struct sb_sql_item *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (items[i]->statement != SB_SQL_RELEASE && items[i]->statement != SB_SQL_LEAVE)
+            return false;
+    return true;
+}
+
+static size_t send_commit_late(struct sb_postgres_exchange *exchange)
+{
+    sb_postgres_exchange_send(exchange, SB_POSTGRES_COMMIT_LATE, NULL);
+    return 1;
+}
+
 static void send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item *const *items,
                        size_t count, struct many *many)
 {
@@ -267,6 +284,8 @@ static void send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item
 
     many->count = 0;
     many->skip = send_limit(exchange, careful);
+    if (may_be_lost(items, count))
+        many->skip += send_commit_late(exchange);
     for (size_t i = 0; i < count; i++) {
         struct sb_sql_item *item = items[i];
         int steps[STEPS_MAX];
@@ -298,7 +317,7 @@ static bool hand_on(struct sb_postgres_connection *c, const struct many *before,
         any = any || goes_on(&before->steps[i]);
     if (!any || sb_postgres_exchange_begin(&exchange, c, &failure) != SIMBA_OK)
         return false;
-    many->skip = send_limit(&exchange, false);
+    many->skip = send_limit(&exchange, false) + send_commit_late(&exchange);
     for (size_t i = 0; i < before->count; i++) {
         const struct step *step = &before->steps[i];
 

@@ -139,8 +139,8 @@
  * it comes too late. The server may take longer for the commit of each release than a reservation
  * lasts, or messages may: at the end of the queue such a waiter would miss its next one, too, and
  * never own. So the next reservation for one that is late lasts long enough for all but those that
- * hang. These do not ask, and nothing is reserved for them again. A row in the queue is left alone:
- * it costs no commit. */
+ * hang. One that misses that one as well goes to the end: otherwise it would cost the others a
+ * second at each release. A row in the queue is left alone: it costs no commit. */
 /* clang-format off */
 #define JOIN                                                                                       \
     "INSERT INTO " WAITERS " AS w (mutex, id, since, client, reserved_until, note)"                \
@@ -150,7 +150,8 @@
     " AND EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX                                         \
     " AND owner_id COLLATE pg_catalog.\"C\"" OP("<>") "$2)"                                        \
     " ON CONFLICT (mutex, id) DO UPDATE SET reserved_until = 0, client = excluded.client,"         \
-    " since = CASE WHEN " LASTS " OR " IS_MISSED " THEN w.since ELSE excluded.since END,"          \
+    " since = CASE WHEN " LASTS " OR (" IS_MISSED " AND w.note" OP("<>") LATE ") THEN w.since"     \
+    " ELSE excluded.since END,"                                                                    \
     " note = CASE WHEN " IS_MISSED " THEN " LATE " ELSE w.note END"
 /* clang-format on */
 
@@ -332,6 +333,8 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_NEXT] = {"simba_next", NEXT},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
+    [SB_POSTGRES_COMMIT_LATE] = {"simba_commit_late",
+                                 "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)"},
 };
 
 /* With the point behind it; 0: there is none. */
@@ -464,6 +467,7 @@ unsigned char sb_postgres_columns(int statement)
     case SB_POSTGRES_NEXT:
         return SB_POSTGRES_NEXT_COLUMNS;
     case SB_POSTGRES_LOOK:
+    case SB_POSTGRES_COMMIT_LATE:
         return 1;
     case SB_SQL_SELECT_PLACE:
         return COLUMN_CHANGING + 1;
