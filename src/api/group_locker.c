@@ -3,11 +3,9 @@
  * each a locker of one mutex, and what the application is told of all of them; core/group.h decides
  * which parts to compete for.
  *
- *     acquire   look at the parts ---> plan ---> begin, withdraw ---> wait for a change --+
- *                 ^ ----------------------------------------------------------------------+
- *
- * The thread that acquires does all of that. A part that is won stays won, and is renewed, until
- * the plan does not want it any more; it is taken when all that is needed is held.
+ * The thread that acquires takes the steps of the group, and waits in between. A part that is won
+ * stays won, and is renewed, until it is not wanted any more; it is taken when all that is needed
+ * is held.
  */
 #include "api/locker.h"
 #include "api/semaphore.h"
@@ -41,7 +39,6 @@ struct group_locker {
     struct sb_locker_source *source;     /* NULL: the client calls back */
     char *name;               /* of the semaphore; of the set: its names, with blanks between */
     size_t most;              /* parts that there can be */
-    size_t part_count;        /* parts that there are, in `lockers` */
     atomic_size_t references; /* the handle, each part, each thread in a call that waits */
     atomic_size_t open;       /* parts that have not told of their close */
     atomic_uint changes;      /* of parts, counted on the loop thread */
@@ -57,9 +54,11 @@ struct group_locker {
     bool lost_told; /* once for each acquire */
 
     /* The thread that acquires. */
-    struct sb_group plan;
-    struct sb_part *parts;
+    struct sb_group plan;              /* with the parts that there are, each in `lockers` */
     unsigned seen;                     /* of `changes` */
+    size_t failed;                     /* the part that will not be acquired, or is in the way */
+    int failure;                       /* why it will not; SIMBA_OK: none failed */
+    struct simba_error why;            /* what the store or the library said of that */
     struct sb_mutex_locker *lockers[]; /* `most` of them */
 };
 
@@ -86,7 +85,7 @@ static void drop(void *user)
         return;
     pthread_cond_destroy(&group->changed);
     pthread_mutex_destroy(&group->lock);
-    sb_free(group->parts);
+    sb_free(group->plan.parts);
     sb_free(group->name);
     sb_free(group);
 }
@@ -179,20 +178,20 @@ static int add_part(struct group_locker *group, const char *mutex, struct simba_
     struct simba_locker_options options = group->options;
     int code;
 
-    SB_CHECK(group->part_count < group->most, "there is room for each part");
+    SB_CHECK(group->plan.count < group->most, "there is room for each part");
     options.mutex = mutex;
-    options.id = group->part_count > 0 ? id_of(group) : group->options.id;
+    options.id = group->plan.count > 0 ? id_of(group) : group->options.id;
     options.on_lost = on_lost;
     options.on_handover = group->options.on_handover != NULL ? on_handover : NULL;
     options.on_closed = group->options.on_closed != NULL ? on_closed : NULL;
     options.user = group;
-    code = sb_mutex_locker_create(group->client, &options, &to, &group->lockers[group->part_count],
+    code = sb_mutex_locker_create(group->client, &options, &to, &group->lockers[group->plan.count],
                                   error);
     if (code != SIMBA_OK)
         return code;
     hold(group);
     atomic_fetch_add(&group->open, 1);
-    group->part_count++;
+    group->plan.count++;
     return SIMBA_OK;
 }
 
@@ -202,8 +201,8 @@ static int add_slots(struct group_locker *group, size_t slots, struct simba_erro
     char name[SIMBA_MUTEX_MAX + 1];
     int code = SIMBA_OK;
 
-    while (code == SIMBA_OK && group->part_count < 1 + slots) {
-        code = sb_semaphore_slot_name(group->name, group->part_count - 1, name, error);
+    while (code == SIMBA_OK && group->plan.count < 1 + slots) {
+        code = sb_semaphore_slot_name(group->name, group->plan.count - 1, name, error);
         if (code == SIMBA_OK)
             code = add_part(group, name, error);
     }
@@ -220,108 +219,91 @@ static bool is_fatal(int code)
            group == SIMBA_GROUP_MISUSE || group == SIMBA_GROUP_NOMEM;
 }
 
-/* While an attempt is under way. The first number that the store tells has to be that of the
- * application; from then on the store decides. */
-static int ask_slots(struct group_locker *group, int64_t until_ms, struct simba_error *error)
+/* The first number that the store tells has to be that of the application; from then on the store
+ * decides. */
+static int take_number(struct group_locker *group, size_t slots, struct simba_error *error)
 {
-    struct sb_group *plan = &group->plan;
-    int64_t now_ms = simba_now_ms();
-    const char *writer = group->parts[0].sight == SB_PART_HELD ? id_of(group) : NULL;
-    int slots = 0;
-    int code =
-        sb_semaphore_agree(group->client, group->name, writer, (int)plan->slots,
-                           sb_earlier(until_ms, sb_later(now_ms, SLOTS_TIMEOUT_MS)), &slots, error);
+    const struct sb_group *plan = &group->plan;
 
-    plan->asked_ms = now_ms;
-    if (code != SIMBA_OK || slots == 0)
-        return is_fatal(code) ? code : SIMBA_OK;
-    if (plan->told_ms == SIMBA_UNSET && (size_t)slots != plan->slots)
+    if (plan->told_ms == SIMBA_UNSET && slots != plan->slots)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "'%s' has %d slots, not %zu; simba semaphore resize '%s' %zu changes "
+                            "'%s' has %zu slots, not %zu; simba semaphore resize '%s' %zu changes "
                             "it",
                             group->name, slots, plan->slots, group->name, plan->slots);
-    code = add_slots(group, (size_t)slots, error);
-    if (code == SIMBA_OK) {
-        plan->slots = (size_t)slots;
-        plan->told_ms = now_ms;
-    }
+    return add_slots(group, slots, error);
+}
+
+/* While an attempt is under way. */
+static int ask_slots(struct group_locker *group, int64_t until_ms)
+{
+    int64_t now_ms = simba_now_ms();
+    const char *writer = group->plan.parts[0].sight == SB_PART_HELD ? id_of(group) : NULL;
+    int slots = 0;
+    int code = sb_semaphore_agree(group->client, group->name, writer, (int)group->plan.slots,
+                                  sb_earlier(until_ms, sb_later(now_ms, SLOTS_TIMEOUT_MS)), &slots,
+                                  &group->why);
+
+    if (is_fatal(code))
+        return code;
+    if (code != SIMBA_OK)
+        slots = 0;
+    code = slots > 0 ? take_number(group, (size_t)slots, &group->why) : SIMBA_OK;
+    if (code == SIMBA_OK)
+        sb_group_tell(&group->plan, now_ms, (size_t)slots);
     return code;
 }
+
+/* ---- What a step does to a part -------------------------------------------------------------- */
+
+static enum sb_part_sight look(void *user, size_t part)
+{
+    struct group_locker *group = user;
+    int failure;
+    enum sb_part_sight sight = sb_mutex_locker_look(group->lockers[part], &failure);
+
+    if (failure != SIMBA_OK) {
+        group->failed = part;
+        group->failure = failure;
+    }
+    return sight;
+}
+
+static void begin_part(void *user, size_t part)
+{
+    struct group_locker *group = user;
+    int code = sb_mutex_locker_begin(group->lockers[part], group->plan.once, &group->why);
+
+    if (code != SIMBA_OK)
+        group->failure = code;
+}
+
+/* When a slot is held the next in line waits for the gate: to wait for its release costs less than
+ * to leave that to another thread. */
+static void withdraw(void *user, size_t part)
+{
+    struct group_locker *group = user;
+    const struct sb_group *plan = &group->plan;
+
+    if (is_semaphore(group) && part == 0 && plan->parts[1 + plan->slot].wanted)
+        sb_mutex_locker_give_back(group->lockers[part],
+                                  sb_later(simba_now_ms(), SB_LOCKER_CLEAN_UP_MS));
+    else
+        sb_mutex_locker_withdraw(group->lockers[part]);
+}
+
+static bool take(void *user, size_t part)
+{
+    struct group_locker *group = user;
+
+    if (group->phase != TAKING)
+        set_phase(group, TAKING);
+    return sb_mutex_locker_take(group->lockers[part]);
+}
+
+static const struct sb_part_ops part_ops = {
+    .look = look, .begin = begin_part, .withdraw = withdraw, .take = take};
 
 /* ---- Acquire --------------------------------------------------------------------------------- */
-
-/* The gate is looked at last: it was owned when a slot had been won. */
-static int look(struct group_locker *group, size_t *ret_failed)
-{
-    int code = SIMBA_OK;
-
-    for (size_t i = group->part_count; i-- > 0;) {
-        int failure;
-        group->parts[i].sight = sb_mutex_locker_look(group->lockers[i], &failure);
-        if (failure != SIMBA_OK) {
-            *ret_failed = i;
-            code = failure;
-        }
-    }
-    return code;
-}
-
-/* First what is not wanted: a set must not keep what it may not wait with. */
-static int follow_plan(struct group_locker *group, struct simba_error *error)
-{
-    int code = SIMBA_OK;
-
-    for (size_t i = group->part_count; i-- > 0;)
-        if (!group->parts[i].wanted && group->parts[i].sight >= SB_PART_ASKED)
-            sb_mutex_locker_withdraw(group->lockers[i]);
-    for (size_t i = 0; i < group->part_count && code == SIMBA_OK; i++)
-        if (group->parts[i].wanted && group->parts[i].sight == SB_PART_IDLE)
-            code = sb_mutex_locker_begin(group->lockers[i], group->plan.once, error);
-    return code;
-}
-
-static void withdraw_all(struct group_locker *group)
-{
-    for (size_t i = 0; i < group->part_count; i++)
-        group->parts[i].wanted = false;
-    follow_plan(group, NULL);
-}
-
-/* False: one of them is not believed any more, and none is kept. */
-static bool take_wanted(struct group_locker *group)
-{
-    bool taken = true;
-
-    set_phase(group, TAKING);
-    for (size_t i = 0; i < group->part_count && taken; i++)
-        taken = !group->parts[i].wanted || sb_mutex_locker_take(group->lockers[i]);
-    if (!taken)
-        withdraw_all(group);
-    set_phase(group, taken ? HELD : ACQUIRING);
-    return taken;
-}
-
-static bool is_surplus(const struct group_locker *group, size_t part)
-{
-    return !group->parts[part].wanted && group->parts[part].sight >= SB_PART_ASKED;
-}
-
-/* The next in line waits for the gate. To wait for its release costs less than to leave that to
- * another thread. */
-static void keep(struct group_locker *group)
-{
-    bool one = is_semaphore(group);
-    size_t from = one ? 1 + group->plan.slot : 0;
-
-    for (size_t i = 1; i < group->part_count; i++)
-        if (is_surplus(group, i))
-            sb_mutex_locker_withdraw(group->lockers[i]);
-    atomic_store(&group->held_from, from);
-    atomic_store(&group->held_to, one ? from + 1 : group->part_count);
-    if (is_surplus(group, 0))
-        sb_mutex_locker_give_back(group->lockers[0],
-                                  sb_later(simba_now_ms(), SB_LOCKER_CLEAN_UP_MS));
-}
 
 /* The end of a stop is no change that a part tells of. */
 static bool has_changed(void *argument)
@@ -329,8 +311,8 @@ static bool has_changed(void *argument)
     struct group_locker *group = argument;
     bool changed = atomic_load(&group->changes) != group->seen || atomic_load(&group->cancelled);
 
-    for (size_t i = 0; i < group->part_count && !changed; i++)
-        changed = group->parts[i].wanted && group->parts[i].sight == SB_PART_LEAVING &&
+    for (size_t i = 0; i < group->plan.count && !changed; i++)
+        changed = group->plan.parts[i].wanted && group->plan.parts[i].sight == SB_PART_LEAVING &&
                   sb_service_status(service_of(group, i)) == SIMBA_INITIAL;
     return changed;
 }
@@ -339,56 +321,68 @@ static void wait_for_change(struct group_locker *group, int64_t until_ms)
 {
     struct sb_help help = sb_service_help_mutex(service_of(group, 0));
 
-    until_ms = sb_earlier(until_ms, sb_group_ask_at_ms(&group->plan, group->parts));
-    until_ms = sb_earlier(until_ms, group->plan.again_ms);
     sb_engine_wait_progress(group->client->engine, has_changed, group, until_ms, &help);
 }
 
 /* One round: SIMBA_OK when it is held; SIMBA_EBUSY: go on. */
-static int try_plan(struct group_locker *group, int64_t until_ms, size_t *ret_failed,
-                    struct simba_error *error)
+static int take_step(struct group_locker *group, int64_t until_ms)
 {
+    bool cancelled = atomic_load(&group->cancelled);
     enum sb_group_verdict verdict;
-    int code;
+    int64_t wait_ms;
+    int code = SIMBA_OK;
 
     group->seen = atomic_load(&group->changes);
-    code = look(group, ret_failed);
-    if (code != SIMBA_OK)
-        return code;
-    verdict = sb_group_plan(&group->plan, group->parts, group->part_count, simba_now_ms());
-    *ret_failed = sb_group_blocking(&group->plan, group->parts, group->part_count);
-    atomic_store(&group->blocking, *ret_failed);
-    if (verdict == SB_GROUP_HELD && take_wanted(group))
+    group->failure = SIMBA_OK;
+    verdict = sb_group_step(&group->plan, simba_now_ms(), cancelled ? 0 : until_ms, &wait_ms);
+    if (group->phase == TAKING)
+        set_phase(group, verdict == SB_GROUP_HELD ? HELD : ACQUIRING);
+    if (verdict == SB_GROUP_HELD)
         return SIMBA_OK;
+    if (group->failure != SIMBA_OK)
+        return group->failure;
+    group->failed = sb_group_blocking(&group->plan);
+    atomic_store(&group->blocking, group->failed);
     if (verdict == SB_GROUP_REFUSED)
         return SIMBA_ECONTENDED;
-    if (atomic_load(&group->cancelled))
-        return SIMBA_ECANCELED;
-    if (simba_now_ms() >= until_ms)
-        return SIMBA_ETIMEDOUT;
-    code = verdict == SB_GROUP_HELD ? SIMBA_OK : follow_plan(group, error);
-    if (code == SIMBA_OK && sb_group_ask_at_ms(&group->plan, group->parts) <= simba_now_ms())
-        code = ask_slots(group, until_ms, error);
-    else if (code == SIMBA_OK && verdict != SB_GROUP_HELD)
-        wait_for_change(group, until_ms);
+    if (verdict == SB_GROUP_LATE)
+        return cancelled ? SIMBA_ECANCELED : SIMBA_ETIMEDOUT;
+    if (verdict == SB_GROUP_ASKS)
+        code = ask_slots(group, until_ms);
+    else
+        wait_for_change(group, wait_ms);
     return code == SIMBA_OK ? SIMBA_EBUSY : code;
 }
 
+static void keep(struct group_locker *group)
+{
+    bool one = is_semaphore(group);
+    size_t from = one ? 1 + group->plan.slot : 0;
+
+    atomic_store(&group->cancelled, false);
+    atomic_store(&group->held_from, from);
+    atomic_store(&group->held_to, one ? from + 1 : group->plan.count);
+    sb_group_keep_wanted(&group->plan);
+}
+
 /* Says why the wait failed: what the store said, or who is in the way. */
-static int explain(struct group_locker *group, int code, size_t failed, int64_t timeout_ms,
+static int explain(struct group_locker *group, int code, int64_t timeout_ms,
                    struct simba_error *error)
 {
+    size_t failed = group->failed;
     struct sb_mutex_locker *locker = group->lockers[failed];
     bool waited = code == SIMBA_ECONTENDED || code == SIMBA_ETIMEDOUT;
     bool store_fails = sb_service_last_error(service_of(group, failed), NULL) != SIMBA_OK;
 
+    if (group->why.code == code)
+        return sb_error_set_backend(error, code, group->why.backend_code, "%s", group->why.text);
     if (code == SIMBA_ECANCELED)
         return sb_error_set(error, code, "the acquire of '%s' was cancelled", group->name);
     if (is_semaphore(group) && waited && !store_fails && failed > 0)
         return sb_error_set(error, code, "all %zu slots of '%s' are in use", group->plan.slots,
                             group->name);
     if (is_semaphore(group) && waited && !store_fails &&
-        group->parts[failed].sight == SB_PART_REFUSED)
+        group->plan.parts[failed].sight == SB_PART_REFUSED)
         return sb_error_set(error, code, "others wait for a slot of '%s' already", group->name);
     return sb_mutex_locker_explain(locker, code, timeout_ms, error);
 }
@@ -397,11 +391,9 @@ static int explain(struct group_locker *group, int code, size_t failed, int64_t 
 static void give_up(struct group_locker *group)
 {
     int64_t until_ms = simba_now_ms() + SB_LOCKER_CLEAN_UP_MS;
-    size_t failed;
 
-    look(group, &failed);
-    withdraw_all(group);
-    for (size_t i = 0; i < group->part_count; i++)
+    sb_group_give_up(&group->plan);
+    for (size_t i = 0; i < group->plan.count; i++)
         sb_service_wait_initial(service_of(group, i), until_ms);
 }
 
@@ -433,26 +425,21 @@ static int acquire(simba_locker *base, int64_t timeout_ms, bool once, struct sim
 {
     struct group_locker *group = group_of(base);
     int64_t until_ms = sb_later(simba_now_ms(), timeout_ms);
-    struct simba_error why = {.code = SIMBA_OK};
-    size_t failed = 0;
     int code = begin(group, once, error);
 
     if (code != SIMBA_OK)
         return code;
+    group->why.code = SIMBA_OK;
     do
-        code = try_plan(group, until_ms, &failed, &why);
+        code = take_step(group, until_ms);
     while (code == SIMBA_EBUSY);
     if (code == SIMBA_OK) {
-        atomic_store(&group->cancelled, false);
         keep(group);
         return SIMBA_OK;
     }
     set_phase(group, GIVING_UP);
     atomic_store(&group->cancelled, false);
-    if (why.code == code)
-        code = sb_error_set_backend(error, code, why.backend_code, "%s", why.text);
-    else
-        code = explain(group, code, failed, timeout_ms, error);
+    code = explain(group, code, timeout_ms, error);
     give_up(group);
     set_phase(group, IDLE);
     return code;
@@ -627,7 +614,7 @@ static void close_group(simba_locker *base)
     struct group_locker *group = group_of(base);
 
     set_phase(group, LEAVING); /* no callback begins any more */
-    for (size_t i = group->part_count; i-- > 0;)
+    for (size_t i = group->plan.count; i-- > 0;)
         sb_mutex_locker_close(group->lockers[i]);
     drop(group);
 }
@@ -656,17 +643,19 @@ static struct group_locker *allocate(simba_client *client, size_t most, const ch
 
     if (group == NULL)
         return NULL;
-    group->parts = sb_alloc_zero(most * sizeof *group->parts);
+    group->plan.parts = sb_alloc_zero(most * sizeof *group->plan.parts);
     group->name = sb_strdup(name);
     group->base.ops = &ops;
     group->base.engine = client->engine;
     group->client = client;
     group->most = most;
+    group->plan.ops = &part_ops;
+    group->plan.user = group;
     group->plan.dice = sb_random_seed();
     atomic_init(&group->references, 1);
     pthread_mutex_init(&group->lock, NULL);
     pthread_cond_init(&group->changed, NULL);
-    if (group->parts != NULL && group->name != NULL)
+    if (group->plan.parts != NULL && group->name != NULL)
         return group;
     drop(group);
     return NULL;

@@ -1,15 +1,15 @@
 /*
  * group.h - decides for a locker of several mutexes, its parts, which of them to compete for: the
- * slots of a semaphore, or all mutexes of a set. Pure: no clock, no store, no memory of its own.
+ * slots of a semaphore, or all mutexes of a set. No clock, no store, no memory of its own.
  *
- * The caller looks at each part, asks for a plan, starts the contest of each part that is wanted
- * and ends that of each that is not, and asks again when a part has changed or `again_ms` has come.
- * So a plan depends on what is, not on what has been: a part that was lost while others are waited
- * for needs no rule of its own.
+ *     step   look at the parts ---> plan ---> withdraw, begin ---> the caller waits --+
+ *              ^ ---------------------------------------------------------------------+
+ *
+ * A plan depends on what is, not on what has been: a part that was lost while others are waited for
+ * needs no rule of its own. What a part is, the caller knows: struct sb_part_ops.
  *
  *     semaphore   parts[0] is the gate, parts[k + 1] is slot k. Who owns the gate is the first in
- *                 line, and competes for the slots; the others wait for the gate. The caller also
- *                 asks the store for the number of slots when sb_group_ask_at_ms has come.
+ *                 line, and competes for the slots; the others wait for the gate.
  *     set         the caller has sorted the parts, alike in all processes.
  *
  * Rules
@@ -38,8 +38,16 @@ enum sb_part_sight {
 };
 
 struct sb_part {
-    enum sb_part_sight sight; /* by the caller, before each plan */
+    enum sb_part_sight sight; /* as it was looked at */
     bool wanted;              /* by the plan */
+};
+
+/* How the caller's parts are looked at and moved. `user` is that of the group. */
+struct sb_part_ops {
+    enum sb_part_sight (*look)(void *user, size_t part);
+    void (*begin)(void *user, size_t part);    /* its contest; only of one that is idle */
+    void (*withdraw)(void *user, size_t part); /* from its contest or its term, without a wait */
+    bool (*take)(void *user, size_t part);     /* false: it is not believed in any more */
 };
 
 enum sb_group_kind { SB_GROUP_SEMAPHORE, SB_GROUP_SET };
@@ -51,6 +59,10 @@ enum sb_group_kind { SB_GROUP_SEMAPHORE, SB_GROUP_SET };
 
 struct sb_group {
     enum sb_group_kind kind;
+    const struct sb_part_ops *ops;
+    void *user;
+    struct sb_part *parts; /* the caller's */
+    size_t count;
     bool once;    /* do not wait for what another owns */
     bool no_hold; /* of a set */
     uint64_t dice;
@@ -66,28 +78,35 @@ struct sb_group {
     /* Of a set with no_hold. */
     size_t awaited;       /* the part that it waits for */
     unsigned withdrawals; /* in a row */
-    int64_t again_ms;     /* when to ask for a plan again; INT64_MAX: when a part has changed */
+    int64_t again_ms;     /* when it comes back; INT64_MAX: it has not withdrawn */
 };
 
 enum sb_group_verdict {
-    SB_GROUP_WAITS,
+    SB_GROUP_WAITS,   /* until a part has changed, or until *ret_until_ms */
+    SB_GROUP_ASKS,    /* the store is to be asked for the number of slots: sb_group_tell */
     SB_GROUP_REFUSED, /* with `once`: another owns what it needs */
-    SB_GROUP_HELD     /* what is wanted is held, and is all that it needs */
+    SB_GROUP_LATE,    /* the time is over */
+    SB_GROUP_HELD     /* what is wanted is taken, and is all that it needs */
 };
 
 /* Before each acquire. */
 void sb_group_begin(struct sb_group *group, bool once);
 
-/* When the store is to be asked for the number of slots, of parts that were looked at; it may have
- * passed. SIMBA_INFINITE: not before a part has changed. Set `asked_ms` then, and `slots` and
- * `told_ms` when the answer has come, and there is a part for each slot. */
-int64_t sb_group_ask_at_ms(const struct sb_group *group, const struct sb_part *parts);
+/* Looks at the parts, and does what there is to do now. */
+enum sb_group_verdict sb_group_step(struct sb_group *group, int64_t now_ms, int64_t until_ms,
+                                    int64_t *ret_until_ms);
 
-/* Fills in `wanted` of all parts. */
-enum sb_group_verdict sb_group_plan(struct sb_group *group, struct sb_part *parts, size_t count,
-                                    int64_t now_ms);
+/* The answer of the store, which was asked at `asked_ms`; 0: there was none. There is a part for
+ * each slot. */
+void sb_group_tell(struct sb_group *group, int64_t asked_ms, size_t slots);
+
+/* After SB_GROUP_HELD: withdraws the parts that are not wanted, the gate last. */
+void sb_group_keep_wanted(struct sb_group *group);
+
+/* After any other end: withdraws all. */
+void sb_group_give_up(struct sb_group *group);
 
 /* The part that is in the way. */
-size_t sb_group_blocking(const struct sb_group *group, const struct sb_part *parts, size_t count);
+size_t sb_group_blocking(const struct sb_group *group);
 
 #endif

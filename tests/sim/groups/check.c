@@ -30,7 +30,7 @@ bool grp_believes(const struct grp_world *w, int group)
 {
     const struct grp_group *g = &w->groups[group];
     size_t from = w->semaphore ? 1 + g->plan.slot : 0;
-    size_t to = w->semaphore ? from + 1 : g->count;
+    size_t to = w->semaphore ? from + 1 : g->plan.count;
     bool all = g->phase == GRP_HOLDING;
 
     for (size_t i = from; i < to; i++)
@@ -74,7 +74,7 @@ void grp_check_held(struct grp_world *w, int group)
         check_slot(w, group);
         return;
     }
-    for (size_t i = 0; i < g->count; i++)
+    for (size_t i = 0; i < g->plan.count; i++)
         if (!grp_part_is_held(w, &g->parts[i]))
             grp_violate(w, "4: g%d holds its set without m%d", group, g->parts[i].mutex);
 }
@@ -118,11 +118,11 @@ static bool is_set_in_disorder(const struct grp_group *g)
     bool may_deadlock = false;
     bool waits = false;
 
-    for (size_t i = 0; i < g->count; i++) {
+    for (size_t i = 0; i < g->plan.count; i++) {
         may_deadlock |= waits && g->parts[i].begun;
         waits |= competes(&g->parts[i]) && g->parts[i].answered;
     }
-    for (size_t i = 0; i < g->count && g->plan.no_hold && !g->plan.once; i++)
+    for (size_t i = 0; i < g->plan.count && g->plan.no_hold && !g->plan.once; i++)
         may_deadlock |= waits && g->parts[i].begun && g->parts[i].status == GRP_OWNING;
     return may_deadlock;
 }
@@ -133,7 +133,7 @@ static bool is_slot_in_disorder(const struct grp_group *g)
     bool any = false;
     size_t kept = 0;
 
-    for (size_t i = 0; i < g->count; i++) {
+    for (size_t i = 0; i < g->plan.count; i++) {
         any |= i > 0 && g->parts[i].begun;
         kept += g->parts[i].begun;
     }
@@ -146,7 +146,7 @@ static bool keeps_any(const struct grp_group *g)
 {
     bool any = false;
 
-    for (size_t i = 0; i < g->count; i++)
+    for (size_t i = 0; i < g->plan.count; i++)
         any |= g->parts[i].begun;
     return any;
 }

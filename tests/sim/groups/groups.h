@@ -1,6 +1,6 @@
 /*
  * groups.h - the simulator of semaphores and sets: many groups and their mutexes in one thread, in
- * virtual time, with the plans that ship (src/core/group.h).
+ * virtual time, with the steps that ship (src/core/group.h).
  *
  * What one mutex does is not drawn from its machine here, but is as simba-sim has shown it to be:
  * one owner at a time, a belief that ends before the lease, a queue of waiters, a release that
@@ -8,8 +8,8 @@
  * a few times more, and the world is over when all have done so.
  *
  * Files: world.c draws a world and runs its events, store.c has the mutexes, part.c drives one
- * mutex of a group as mutex_locker.c and a contender do, member.c a group as group_locker.c does,
- * check.c judges.
+ * mutex of a group as mutex_locker.c and a contender do, member.c takes the steps of a group and
+ * waits in between as group_locker.c does, check.c judges.
  */
 #ifndef SIMBA_GROUPS_H
 #define SIMBA_GROUPS_H
@@ -38,7 +38,7 @@ enum grp_event_type {
     GRP_RENEWED, /* `value` is 0: it was not */
     GRP_LAPSE,   /* the end of a belief, perhaps */
     GRP_LEFT,    /* a stop is over */
-    GRP_TOLD,    /* the number of slots; `value` is -1: no answer */
+    GRP_TOLD,    /* the number of slots; `value` is -1: no answer, -2: the store refused */
     /* of the store and of everybody */
     GRP_AT_TRY,
     GRP_AT_RENEW,
@@ -81,6 +81,7 @@ struct grp_part {
     int mutex;
     enum grp_status status;
     bool begun;    /* and not withdrawn */
+    bool taken;    /* the same */
     bool answered; /* once, in this contest */
     bool voided;   /* taken away by force: its owner does not know yet */
     uint32_t serial;
@@ -93,14 +94,15 @@ struct grp_part {
 enum grp_phase { GRP_RESTING, GRP_ACQUIRING, GRP_HOLDING, GRP_GONE };
 
 struct grp_group {
+    struct grp_world *world;
+    int number;
     uint32_t life;
     enum grp_phase phase;
     int64_t paused_until_ms;
     int64_t cut_until_ms; /* from the store */
     struct sb_group plan;
-    struct sb_part sights[GRP_PARTS_MAX];
+    struct sb_part sights[GRP_PARTS_MAX]; /* of the plan, which has their number */
     struct grp_part parts[GRP_PARTS_MAX];
-    size_t count;
     bool asks;        /* the thread waits for the number of slots */
     int64_t since_ms; /* of its phase */
     int64_t until_ms; /* of the acquire, or of the hold */
@@ -117,8 +119,10 @@ enum grp_count {
     GRP_HELDS,
     GRP_REFUSALS,
     GRP_TIMEOUTS,
+    GRP_DENIALS, /* of the number of slots, so the acquire ends */
     GRP_LOSSES,
-    GRP_LOST_WAITING, /* a part that was held while another was waited for */
+    GRP_LOST_WAITING,  /* a part that was held while another was waited for */
+    GRP_LOST_STEPPING, /* between two looks of a step, or before it was taken */
     GRP_CRASHES,
     GRP_PAUSES,
     GRP_CUTS,
@@ -176,10 +180,8 @@ bool grp_store_is_free(const struct grp_world *w, int mutex);
 void grp_store_set_number(struct grp_world *w, int64_t number);
 
 /* part.c */
+extern const struct sb_part_ops grp_part_ops; /* their user is a struct grp_group */
 bool grp_part_is_held(const struct grp_world *w, const struct grp_part *part);
-enum sb_part_sight grp_part_look(const struct grp_world *w, const struct grp_part *part);
-void grp_part_begin(struct grp_world *w, int group, size_t part);
-void grp_part_withdraw(struct grp_world *w, int group, size_t part);
 void grp_part_event(struct grp_world *w, const struct grp_event *event);
 void grp_part_wake(struct grp_world *w, int group, int mutex, int64_t at_ms);
 

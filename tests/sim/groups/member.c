@@ -1,6 +1,6 @@
 /*
- * member.c - a group, as group_locker.c drives it: looks at its parts, asks for a plan, begins and
- * withdraws, and asks the store for the number of slots. The application acquires, holds, rests.
+ * member.c - a group, as group_locker.c drives it: takes its steps, waits in between, and asks the
+ * store for the number of slots. The application acquires, holds, rests.
  */
 #include "groups.h"
 
@@ -38,18 +38,11 @@ static void enter(struct grp_world *w, int group, enum grp_phase phase, int64_t 
         grp_member_run_at(w, group, g->until_ms);
 }
 
-static void withdraw_all(struct grp_world *w, int group)
-{
-    for (size_t i = w->groups[group].count; i-- > 0;)
-        if (w->groups[group].parts[i].begun)
-            grp_part_withdraw(w, group, i);
-}
-
 static void rest(struct grp_world *w, int group)
 {
     struct grp_group *g = &w->groups[group];
 
-    withdraw_all(w, group);
+    sb_group_give_up(&g->plan);
     if (w->now_ms >= w->settled_ms && --g->left <= 0)
         g->phase = GRP_GONE;
     else
@@ -66,19 +59,6 @@ static void begin(struct grp_world *w, int group)
     grp_member_changed(w, group);
 }
 
-/* First what is not wanted. */
-static void follow_plan(struct grp_world *w, int group)
-{
-    struct grp_group *g = &w->groups[group];
-
-    for (size_t i = g->count; i-- > 0;)
-        if (!g->sights[i].wanted && g->parts[i].begun)
-            grp_part_withdraw(w, group, i);
-    for (size_t i = 0; i < g->count; i++)
-        if (g->sights[i].wanted && g->sights[i].sight == SB_PART_IDLE)
-            grp_part_begin(w, group, i);
-}
-
 static void ask(struct grp_world *w, int group)
 {
     struct grp_group *g = &w->groups[group];
@@ -89,7 +69,6 @@ static void ask(struct grp_world *w, int group)
                               .sent_ms = w->now_ms};
 
     g->asks = true;
-    g->plan.asked_ms = w->now_ms;
     if (grp_is_lost(w, group)) {
         event.type = GRP_TOLD;
         event.value = -1;
@@ -108,7 +87,7 @@ static void answer_ask(struct grp_world *w, const struct grp_event *event)
         grp_store_renew(w, 0, event->group))
         grp_store_set_number(w, (int64_t)g->plan.slots);
     answer.type = GRP_TOLD;
-    answer.value = w->number;
+    answer.value = grp_chance(w, w->now_ms < w->settled_ms ? 20 : 0) ? -2 : w->number;
     answer.at_ms = w->now_ms + grp_delay(w);
     if (grp_is_lost(w, event->group)) {
         answer.value = -1;
@@ -122,10 +101,12 @@ static void take_told(struct grp_world *w, const struct grp_event *event)
     struct grp_group *g = &w->groups[event->group];
 
     g->asks = false;
-    if (event->value > 0) {
-        g->plan.slots = (size_t)event->value;
-        g->plan.told_ms = event->sent_ms;
+    if (event->value == -2 && g->phase == GRP_ACQUIRING) {
+        w->counts[GRP_DENIALS]++;
+        rest(w, event->group);
+        return;
     }
+    sb_group_tell(&g->plan, event->sent_ms, event->value > 0 ? (size_t)event->value : 0);
     grp_member_changed(w, event->group);
 }
 
@@ -142,33 +123,17 @@ static void hold(struct grp_world *w, int group)
     struct grp_group *g = &w->groups[group];
 
     grp_check_held(w, group);
-    for (size_t i = 0; i < g->count; i++)
-        if (!g->sights[i].wanted && g->parts[i].begun)
-            grp_part_withdraw(w, group, i);
+    sb_group_keep_wanted(&g->plan);
     enter(w, group, GRP_HOLDING, hold_ms(w));
 }
 
-static void wait(struct grp_world *w, int group)
-{
-    struct grp_group *g = &w->groups[group];
-    int64_t ask_ms = sb_group_ask_at_ms(&g->plan, g->sights);
-    int64_t until_ms = sb_earlier(g->until_ms, sb_earlier(ask_ms, g->plan.again_ms));
-
-    if (ask_ms <= w->now_ms)
-        ask(w, group);
-    else if (until_ms != SIMBA_INFINITE)
-        grp_member_run_at(w, group, sb_max(until_ms, w->now_ms + 1));
-}
-
-static void try_plan(struct grp_world *w, int group)
+static void take_step(struct grp_world *w, int group)
 {
     struct grp_group *g = &w->groups[group];
     unsigned withdrawals = g->plan.withdrawals;
-    enum sb_group_verdict verdict;
+    int64_t until_ms;
+    enum sb_group_verdict verdict = sb_group_step(&g->plan, w->now_ms, g->until_ms, &until_ms);
 
-    for (size_t i = 0; i < g->count; i++)
-        g->sights[i].sight = grp_part_look(w, &g->parts[i]);
-    verdict = sb_group_plan(&g->plan, g->sights, g->count, w->now_ms);
     w->counts[GRP_WITHDRAWALS] += g->plan.withdrawals - withdrawals;
     if (verdict == SB_GROUP_HELD) {
         hold(w, group);
@@ -176,12 +141,15 @@ static void try_plan(struct grp_world *w, int group)
         w->counts[GRP_REFUSALS]++;
         grp_check_refused(w, group);
         rest(w, group);
-    } else if (w->now_ms >= g->until_ms) {
+    } else if (verdict == SB_GROUP_LATE) {
         w->counts[GRP_TIMEOUTS]++;
         rest(w, group);
-    } else {
-        follow_plan(w, group);
-        wait(w, group);
+    } else if (w->now_ms >= g->until_ms) {
+        grp_violate(w, "7: g%d waits on when its time is over", group);
+    } else if (verdict == SB_GROUP_ASKS) {
+        ask(w, group);
+    } else if (until_ms != SIMBA_INFINITE) {
+        grp_member_run_at(w, group, sb_max(until_ms, w->now_ms + 1));
     }
 }
 
@@ -211,7 +179,7 @@ static void run(struct grp_world *w, int group)
     if (g->phase == GRP_HOLDING)
         look_after(w, group);
     else if (g->phase == GRP_ACQUIRING)
-        try_plan(w, group);
+        take_step(w, group);
     else if (w->now_ms >= g->until_ms)
         begin(w, group);
     else

@@ -61,39 +61,38 @@ bool grp_part_is_held(const struct grp_world *w, const struct grp_part *part)
     return part->status == GRP_OWNING && part->until_ms > w->now_ms;
 }
 
-enum sb_part_sight grp_part_look(const struct grp_world *w, const struct grp_part *part)
+static void begin(void *user, size_t part)
 {
-    if (!part->begun)
-        return part->status == GRP_INITIAL ? SB_PART_IDLE : SB_PART_LEAVING;
-    if (grp_part_is_held(w, part))
-        return SB_PART_HELD;
-    return part->answered ? SB_PART_REFUSED : SB_PART_ASKED;
-}
-
-void grp_part_begin(struct grp_world *w, int group, size_t part)
-{
-    struct grp_part *p = &w->groups[group].parts[part];
+    struct grp_group *g = user;
+    struct grp_part *p = &g->parts[part];
 
     p->status = GRP_COMPETING;
     p->begun = true;
     p->answered = false;
     p->voided = false;
     p->serial++;
-    set_timer(w, group, part, GRP_TRY, w->now_ms);
+    set_timer(g->world, g->number, part, GRP_TRY, g->world->now_ms);
 }
 
-/* A stop that the store does not answer ends by itself: what is left there runs out. */
-void grp_part_withdraw(struct grp_world *w, int group, size_t part)
+static void stop(struct grp_world *w, int group, size_t part)
 {
     struct grp_part *p = &w->groups[group].parts[part];
 
-    p->begun = false;
-    if (p->status == GRP_STOPPING || p->status == GRP_INITIAL)
-        return;
     p->status = GRP_STOPPING;
     p->serial++;
     send(w, group, part, GRP_AT_LEAVE);
     plan(w, group, part, GRP_LEFT, w->now_ms + 2 * w->lease_ms);
+}
+
+/* A stop that the store does not answer ends by itself: what is left there runs out. */
+static void withdraw(void *user, size_t part)
+{
+    struct grp_group *g = user;
+    struct grp_part *p = &g->parts[part];
+
+    p->begun = p->taken = false;
+    if (p->status != GRP_STOPPING && p->status != GRP_INITIAL)
+        stop(g->world, g->number, part);
 }
 
 static void lose(struct grp_world *w, int group, size_t part)
@@ -105,15 +104,53 @@ static void lose(struct grp_world *w, int group, size_t part)
     p->voided = false;
     p->serial++;
     if (g->phase == GRP_HOLDING) { /* no work is under way: it must not be won back */
-        p->status = GRP_STOPPING;
-        send(w, group, part, GRP_AT_LEAVE);
-        plan(w, group, part, GRP_LEFT, w->now_ms + 2 * w->lease_ms);
+        stop(w, group, part);
     } else {
         w->counts[GRP_LOST_WAITING]++;
         p->status = GRP_COMPETING;
         set_timer(w, group, part, GRP_TRY, w->now_ms + grp_roll(w, 0, 10));
     }
 }
+
+/* A thread that stands still within a step finds that a lease has run out meanwhile. */
+static void stand_still(struct grp_group *g, size_t part)
+{
+    struct grp_world *w = g->world;
+
+    if (w->now_ms >= w->settled_ms || g->parts[part].status != GRP_OWNING || !grp_chance(w, 5))
+        return;
+    w->counts[GRP_LOST_STEPPING]++;
+    lose(w, g->number, part);
+}
+
+static enum sb_part_sight look(void *user, size_t part)
+{
+    struct grp_group *g = user;
+    const struct grp_part *p = &g->parts[part];
+
+    if (p->taken && g->phase == GRP_ACQUIRING)
+        grp_violate(g->world, "4: g%d keeps m%d, which it took of what it does not hold", g->number,
+                    p->mutex);
+    stand_still(g, (size_t)grp_roll(g->world, 0, (int64_t)g->plan.count));
+    if (!p->begun)
+        return p->status == GRP_INITIAL ? SB_PART_IDLE : SB_PART_LEAVING;
+    if (grp_part_is_held(g->world, p))
+        return SB_PART_HELD;
+    return p->answered ? SB_PART_REFUSED : SB_PART_ASKED;
+}
+
+/* Of what was taken before, the application is told when it is lost. */
+static bool take(void *user, size_t part)
+{
+    struct grp_group *g = user;
+
+    stand_still(g, part);
+    g->parts[part].taken = grp_part_is_held(g->world, &g->parts[part]);
+    return g->parts[part].taken;
+}
+
+const struct sb_part_ops grp_part_ops = {
+    .look = look, .begin = begin, .withdraw = withdraw, .take = take};
 
 /* Its lease has run out, as far as it knows. */
 static void lapse(struct grp_world *w, const struct grp_event *event)
@@ -195,7 +232,7 @@ void grp_part_wake(struct grp_world *w, int group, int mutex, int64_t at_ms)
 {
     struct grp_group *g = &w->groups[group];
 
-    for (size_t i = 0; i < g->count; i++)
+    for (size_t i = 0; i < g->plan.count; i++)
         if (g->parts[i].mutex == mutex && g->parts[i].status == GRP_COMPETING)
             woken(w, group, i, at_ms);
 }

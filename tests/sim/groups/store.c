@@ -140,7 +140,7 @@ void grp_store_force(struct grp_world *w, int mutex)
     if (!is_owned(w, m))
         return;
     g = &w->groups[m->owner];
-    for (size_t i = 0; i < g->count && m->life == g->life; i++)
+    for (size_t i = 0; i < g->plan.count && m->life == g->life; i++)
         g->parts[i].voided |= g->parts[i].mutex == mutex;
     w->counts[GRP_FORCED]++;
     become_free(w, mutex);

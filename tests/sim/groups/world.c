@@ -85,7 +85,7 @@ static void crash(struct grp_world *w, int group)
     if (w->semaphore && w->number > 0)
         g->plan.slots = (size_t)w->number;
     g->until_ms = w->now_ms + grp_roll(w, 1, 2 * w->lease_ms);
-    for (size_t i = 0; i < g->count; i++)
+    for (size_t i = 0; i < g->plan.count; i++)
         g->parts[i] = (struct grp_part){.mutex = g->parts[i].mutex, .serial = g->parts[i].serial};
     grp_member_run_at(w, group, g->until_ms);
 }
@@ -182,6 +182,11 @@ static void draw_group(struct grp_world *w, int group)
     struct grp_group *g = &w->groups[group];
     int64_t slots = w->mutexes - 1 > 3 ? 3 : w->mutexes - 1;
 
+    g->world = w;
+    g->number = group;
+    g->plan.ops = &grp_part_ops;
+    g->plan.user = g;
+    g->plan.parts = g->sights;
     g->plan.kind = w->semaphore ? SB_GROUP_SEMAPHORE : SB_GROUP_SET;
     g->plan.dice = (uint64_t)grp_roll(w, 1, INT64_MAX);
     g->plan.told_ms = SIMBA_UNSET;
@@ -189,8 +194,8 @@ static void draw_group(struct grp_world *w, int group)
     g->plan.first = w->semaphore ? (size_t)grp_roll(w, 0, slots) : 0;
     g->plan.no_hold = !w->semaphore && grp_chance(w, 300);
     for (int m = 0; m < w->mutexes; m++)
-        if (w->semaphore || grp_chance(w, 500) || (g->count == 0 && m == w->mutexes - 1))
-            g->parts[g->count++].mutex = m;
+        if (w->semaphore || grp_chance(w, 500) || (g->plan.count == 0 && m == w->mutexes - 1))
+            g->parts[g->plan.count++].mutex = m;
     g->run_ms = INT64_MIN;
     g->phase = GRP_RESTING;
     g->until_ms = grp_roll(w, 1, 200);
