@@ -10,6 +10,8 @@
 #include <simba/simba.h>
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ struct shared {
     int64_t breaches;          /* a slot of two, or a mutex of a set */
     int64_t failures;          /* of the library */
     int64_t served[PROCESSES]; /* acquires */
-    int64_t turns[TURNS_TOLD]; /* waits in which another was served so many times at most */
+    int64_t turns[TURNS_TOLD]; /* waits in line in which another was served so many times */
     int64_t longest_ms;        /* wait */
     int64_t ledger[NAMES];     /* written by the owner alone */
     int64_t expected[NAMES];   /* counted atomically */
@@ -79,54 +81,101 @@ static bool fails(struct worker *w, int code, const struct simba_error *error)
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* The others that were before this one in line are served once; those that come back are behind
- * it. */
-static int64_t turns_of(const struct worker *w, const int64_t before[PROCESSES])
+/* What others were served when this process had its place in line: noted by a thread, as the one
+ * that acquires waits. Before that it is in no line, however long it has not come to run. */
+struct line {
+    struct worker *worker;
+    simba_locker *locker;
+    pthread_t thread;
+    sem_t begun;
+    atomic_int wait;  /* the number of the wait; 0: it is over. -1: the thread ends */
+    atomic_int noted; /* the wait that `before` is of */
+    int64_t before[PROCESSES];
+};
+
+static void *watch_line(void *argument)
 {
+    struct line *line = argument;
+
+    for (;;) {
+        int wait;
+
+        while (sem_wait(&line->begun) != 0)
+            continue;
+        wait = atomic_load(&line->wait);
+        if (wait < 0)
+            return NULL;
+        while (atomic_load(&line->wait) == wait && simba_locker_place(line->locker) == 0)
+            pause_ms(1);
+        memcpy(line->before, line->worker->shared->served, sizeof line->before);
+        if (atomic_load(&line->wait) == wait && wait > 0)
+            atomic_store(&line->noted, wait);
+    }
+}
+
+/* Those that were before this one in line are served once; when they come back they are behind it,
+ * and may be served once more before this process notices that it has been, too. */
+static int64_t turns_of(const struct line *line, int wait)
+{
+    const struct worker *w = line->worker;
     int64_t most = 0;
 
+    if (atomic_load(&line->noted) != wait)
+        return 0;
     for (int i = 0; i < PROCESSES; i++)
-        if (i != w->number && w->shared->served[i] - before[i] > most)
-            most = w->shared->served[i] - before[i];
+        if (i != w->number && w->shared->served[i] - line->before[i] > most)
+            most = w->shared->served[i] - line->before[i];
     return most < TURNS_TOLD ? most : TURNS_TOLD - 1;
 }
 
-static bool take_slot(struct worker *w, simba_locker *locker)
+static bool take_slot(struct line *line, int wait)
 {
+    struct worker *w = line->worker;
     struct shared *s = w->shared;
     struct simba_error error;
-    int64_t before[PROCESSES];
     int64_t began_ms = simba_now_ms();
     int slot;
+    int code;
 
-    memcpy(before, s->served, sizeof before);
-    if (fails(w, simba_locker_acquire(locker, &error), &error))
+    atomic_store(&line->wait, wait);
+    sem_post(&line->begun);
+    code = simba_locker_acquire(line->locker, &error);
+    atomic_store(&line->wait, 0);
+    if (fails(w, code, &error))
         return false;
-    add(&s->turns[turns_of(w, before)], 1);
+    add(&s->turns[turns_of(line, wait)], 1);
     add(&s->served[w->number], 1);
     raise_to(&s->longest_ms, simba_now_ms() - began_ms);
-    slot = simba_locker_slot(locker);
+    slot = simba_locker_slot(line->locker);
     raise_to(&s->most, add(&s->inside, 1));
     if (add(&s->busy[slot], 1) > 1)
         add(&s->breaches, 1);
     pause_ms(rand_r(&w->seed) % 20);
     add(&s->busy[slot], -1);
     add(&s->inside, -1);
-    return !fails(w, simba_locker_release(locker, &error), &error);
+    return !fails(w, simba_locker_release(line->locker, &error), &error);
 }
 
 static void work_on_slots(struct worker *w)
 {
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    struct line line = {.worker = w};
     struct simba_error error;
-    simba_locker *locker;
+    int wait = 1;
 
     options.mutex = "stress";
-    if (fails(w, simba_semaphore_create(w->client, SLOTS, &options, &locker, &error), &error))
+    if (fails(w, simba_semaphore_create(w->client, SLOTS, &options, &line.locker, &error), &error))
         return;
-    while (simba_now_ms() < w->until_ms && take_slot(w, locker))
-        continue;
-    simba_locker_close(locker);
+    sem_init(&line.begun, 0, 0);
+    if (pthread_create(&line.thread, NULL, watch_line, &line) != 0)
+        abort();
+    while (simba_now_ms() < w->until_ms && take_slot(&line, wait))
+        wait++;
+    atomic_store(&line.wait, -1);
+    sem_post(&line.begun);
+    pthread_join(line.thread, NULL);
+    sem_destroy(&line.begun);
+    simba_locker_close(line.locker);
 }
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
