@@ -195,11 +195,11 @@ static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,
         driver->contended(r->connection);
     if (places != NULL)
         note_line(places, job);
+    if (request->op == SIMBA_OP_RELEASE && driver->announce != NULL)
+        wake(r->connection, job); /* before observers: nobody owns until it comes */
     if (job->changed && driver->announce != NULL)
         driver->announce(r->connection, wakes_all ? SIMBA_NOTICE_RELEASED : SIMBA_NOTICE_CHANGED,
                          request->mutex, NULL);
-    if (request->op == SIMBA_OP_RELEASE && driver->announce != NULL)
-        wake(r->connection, job);
 }
 
 /* Makes sure that what was done went to the store that others see. A client that has released

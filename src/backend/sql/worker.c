@@ -294,32 +294,42 @@ static int attempt(struct sb_sql_worker *w, int64_t now_ms, struct sb_sql_failur
     return sb_sql_batch_run(&w->batch, &w->session.repository, failure);
 }
 
-/* What late requests are told. A batch is of requests that were blocked, or of others. */
-static void set_late(struct simba_error *error, bool blocked)
+/* Late requests are told what went wrong before, if anything did. The sentence is made only for
+ * them: it takes about as long as a statement of SQLite. */
+static void expire(struct sb_sql_worker *w, int64_t now_ms, const struct simba_error *before,
+                   bool blocked)
 {
-    sb_error_set(error, SIMBA_EUNAVAILABLE,
-                 blocked ? "the row or the table was locked by another client all the time"
-                         : "the store did not get to it in time");
+    struct simba_error late;
+
+    if (sb_sql_batch_deadline_ms(&w->batch) > now_ms)
+        return;
+    late = *before;
+    if (late.code == SIMBA_OK)
+        sb_error_set(&late, SIMBA_EUNAVAILABLE,
+                     blocked ? "the row or the table was locked by another client all the time"
+                             : "the store did not get to it in time");
+    sb_sql_batch_expire(&w->batch, now_ms, &late);
 }
 
 static void serve(struct sb_sql_worker *w)
 {
-    struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
+    const struct simba_error none = {.code = SIMBA_OK};
+    struct sb_sql_failure failure = {.error = none, .remedy = SB_SQL_GIVE_UP};
     int64_t began_ms = simba_now_ms();
     unsigned repairs = 0;
+    bool blocked;
 
     SB_CHECK(w->user == THREAD, "the thread serves with the connection");
     SB_CHECK(w->batch.count > 0, "a batch that is served has jobs");
-    set_late(&failure.error, w->batch.jobs[0].attempts > 0);
+    blocked = w->batch.jobs[0].attempts > 0; /* the batch is of such, or of others */
     for (;;) {
         int64_t now_ms = simba_now_ms();
 
-        sb_sql_batch_expire(&w->batch, now_ms, &failure.error);
+        expire(w, now_ms, &failure.error, blocked);
         if (sb_sql_batch_waiting(&w->batch) == 0)
             return;
         if (attempt(w, now_ms, &failure) == SIMBA_OK) {
-            set_late(&failure.error, true);
-            sb_sql_batch_expire(&w->batch, simba_now_ms(), &failure.error);
+            expire(w, simba_now_ms(), &none, true);
             if (take_back(w, began_ms))
                 return;
             sb_error_plain(&failure.error, SIMBA_ENOMEM);
