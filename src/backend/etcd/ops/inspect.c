@@ -44,7 +44,7 @@ static void add_member(const Etcd__StatusAnswer *status, struct sb_findings *fin
 
 static void on_status(struct sb_etcd_job *job)
 {
-    Etcd__StatusAnswer *status = sb_etcd_call_unpack(&job->call, &etcd__status_answer__descriptor);
+    Etcd__StatusAnswer *status = sb_etcd_call_unpack(job->call, &etcd__status_answer__descriptor);
     const struct sb_etcd_options *o = &job->store->options;
     struct sb_findings findings = {.count = 0};
     struct simba_reply reply = SIMBA_REPLY_INIT;

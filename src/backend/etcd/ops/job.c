@@ -15,7 +15,8 @@
 #define STUCK_MS 1000 /* until a deletion that has failed is tried again */
 #define ROUNDS_MAX 100
 #define TTL_LEAST_PART 8 /* of the belief */
-#define DOUBT_MS 15000   /* a server gives a request up after 5 s to 7 s, and may stand still */
+#define PLACES 512
+#define DOUBT_MS 15000 /* a server gives a request up after 5 s to 7 s, and may stand still */
 
 /* Earlier than needed does no harm: store->due looks what is. */
 void sb_etcd_wake_at(simba_backend *store, int64_t at_ms)
@@ -89,6 +90,56 @@ void sb_etcd_job_leave_queue(struct sb_etcd_job *job)
     job->latch = NULL; /* it never had its turn */
 }
 
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+bool sb_etcd_job_take_place(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job))
+{
+    simba_backend *store = job->store;
+
+    if (!job->has_place && store->places_taken >= PLACES) {
+        job->wants_place = true;
+        job->step = step;
+        if (store->waiting == NULL)
+            store->waiting_end = &store->waiting;
+        *store->waiting_end = job;
+        store->waiting_end = &job->queued;
+        return false;
+    }
+    store->places_taken += !job->has_place;
+    job->has_place = true;
+    return true;
+}
+
+void sb_etcd_job_leave_places(struct sb_etcd_job *job)
+{
+    struct sb_etcd_job **link = &job->store->waiting;
+
+    while (*link != NULL && *link != job)
+        link = &(*link)->queued;
+    SB_CHECK(*link == job, "a job that wants a place waits for one");
+    *link = job->queued;
+    if (job->queued == NULL)
+        job->store->waiting_end = link;
+    job->queued = NULL;
+    job->wants_place = false;
+}
+
+/* A job that is given the place may end at once, and so give it to the next: in this loop, not in
+ * calls that grow deep. */
+static void give_places(simba_backend *store)
+{
+    if (store->giving_places)
+        return;
+    store->giving_places = true;
+    while (store->waiting != NULL && store->places_taken < PLACES) {
+        struct sb_etcd_job *job = store->waiting;
+
+        sb_etcd_job_leave_places(job);
+        job->step(job);
+    }
+    store->giving_places = false;
+}
+
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
 struct sb_etcd_job *sb_etcd_job_create(simba_backend *store, struct sb_etcd_mutex *mutex,
@@ -140,23 +191,27 @@ void sb_etcd_job_end(struct sb_etcd_job *job)
     struct sb_etcd_mutex *mutex = job->mutex;
     struct sb_etcd_latch *latch = job->latch;
 
-    SB_CHECK(!job->calling, "no call outlives its job");
+    SB_CHECK(!job->calling && !job->wants_place, "no call outlives its job");
+    store->places_taken -= job->has_place;
     SB_CHECK(latch == NULL || latch->active == job, "a job ends while it has its turn");
     *job->link = job->next;
     if (job->next != NULL)
         job->next->link = job->link;
-    sb_etcd_call_clear(&job->call);
+    if (job->call != NULL)
+        sb_etcd_call_clear(job->call);
+    sb_free(job->call);
     if (job->free_more != NULL)
         job->free_more(job->more);
     sb_free(job->more);
     sb_free(job);
     if (latch != NULL)
         pass_turn(store, latch);
-    if (mutex == NULL)
-        return;
-    SB_CHECK(mutex->users > 0, "a mutex counts its jobs");
-    mutex->users--;
-    sb_etcd_mutex_drop(mutex);
+    if (mutex != NULL) {
+        SB_CHECK(mutex->users > 0, "a mutex counts its jobs");
+        mutex->users--;
+        sb_etcd_mutex_drop(mutex);
+    }
+    give_places(store);
 }
 
 /* If memory is short, the next sweep does it. */
@@ -200,18 +255,21 @@ static int64_t call_deadline(const struct sb_etcd_job *job)
 void sb_etcd_job_call(struct sb_etcd_job *job, const char *path, const ProtobufCMessage *message,
                       void (*step)(struct sb_etcd_job *job))
 {
-    struct sb_etcd_call *call = &job->call;
+    struct sb_etcd_call *call = job->call != NULL ? job->call : sb_alloc_zero(sizeof *call);
     struct simba_error error;
 
     SB_CHECK(!job->calling, "a job makes one call at a time");
-    sb_etcd_call_clear(call);
-    call->path = path;
-    call->ended = on_ended;
-    call->user = job;
-    call->deadline_ms = call_deadline(job);
+    job->call = call;
     job->step = step;
     job->moment = sb_etcd_leases_moment(&job->store->leases);
-    if (!sb_etcd_call_add(call, message)) {
+    if (call != NULL) {
+        sb_etcd_call_clear(call);
+        call->path = path;
+        call->ended = on_ended;
+        call->user = job;
+        call->deadline_ms = call_deadline(job);
+    }
+    if (call == NULL || !sb_etcd_call_add(call, message)) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         sb_etcd_job_fail(job, &error, false);
         return;
@@ -227,7 +285,7 @@ void sb_etcd_job_txn(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *j
 
 Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job)
 {
-    Etcd__TxnAnswer *answer = sb_etcd_call_unpack(&job->call, &etcd__txn_answer__descriptor);
+    Etcd__TxnAnswer *answer = sb_etcd_call_unpack(job->call, &etcd__txn_answer__descriptor);
 
     if (answer == NULL || !sb_etcd_is_header(answer->header)) {
         sb_etcd_free_message(answer);
@@ -240,7 +298,7 @@ Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job)
 
 Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job)
 {
-    Etcd__RangeAnswer *answer = sb_etcd_call_unpack(&job->call, &etcd__range_answer__descriptor);
+    Etcd__RangeAnswer *answer = sb_etcd_call_unpack(job->call, &etcd__range_answer__descriptor);
 
     if (answer == NULL || !sb_etcd_is_header(answer->header)) {
         sb_etcd_free_message(answer);

@@ -159,7 +159,7 @@ static bool note_next_page(struct listing *l, const Etcd__RangeAnswer *answer)
 static void on_page(struct sb_etcd_job *job)
 {
     struct listing *l = job->more;
-    Etcd__RangeAnswer *answer = sb_etcd_call_unpack(&job->call, &etcd__range_answer__descriptor);
+    Etcd__RangeAnswer *answer = sb_etcd_call_unpack(job->call, &etcd__range_answer__descriptor);
     bool taken = true;
 
     if (answer == NULL || !sb_etcd_is_header(answer->header)) {

@@ -16,16 +16,15 @@
 
 /* The latch may be the first from now on, so its key is deleted if the contender is not heard
  * of. */
-static void on_before_changed(struct sb_etcd_watcher *watcher, enum sb_etcd_change change,
-                              int64_t lease)
+static void on_before_changed(void *user, enum sb_etcd_change change, int64_t lease)
 {
-    struct sb_etcd_latch *latch = SB_CONTAINER(struct sb_etcd_latch, watcher, watcher);
+    struct sb_etcd_latch *latch = user;
     simba_backend *store = latch->mutex->store;
 
     (void)change;
     (void)lease;
     latch->before = 0;
-    sb_etcd_unwatch(&store->watches, watcher);
+    sb_etcd_unwatch(&store->watches, &latch->watcher);
     if (!latch->granted && latch->node != SB_ETCD_NODE_NONE) {
         latch->withdraw_ms = simba_now_ms() + latch->lease->ttl_ms;
         sb_etcd_sweep_at(store, latch->withdraw_ms);
@@ -44,18 +43,15 @@ static void watch_before(struct sb_etcd_job *job, int64_t before, int64_t revisi
     if (latch->before == before)
         return;
     sb_etcd_unwatch(watches, &latch->watcher);
-    latch->before = before;
-    latch->watcher.changed = on_before_changed;
     sb_etcd_key(key, job->store->options.prefix, job->mutex->name, before);
-    if (!sb_etcd_watch(watches, &latch->watcher, key, false, revision + 1))
-        latch->before = 0; /* without memory: the contender asks again */
+    latch->watcher = sb_etcd_watch(watches, key, false, revision + 1, on_before_changed, latch);
+    latch->before = latch->watcher != NULL ? before : 0; /* without memory it asks again */
 }
 
 /* Observers care for the first key only, and for any where there was none. */
-static void on_folder_changed(struct sb_etcd_watcher *watcher, enum sb_etcd_change change,
-                              int64_t lease)
+static void on_folder_changed(void *user, enum sb_etcd_change change, int64_t lease)
 {
-    struct sb_etcd_mutex *mutex = SB_CONTAINER(struct sb_etcd_mutex, watcher, watcher);
+    struct sb_etcd_mutex *mutex = user;
     const struct simba_backend_host *host = mutex->store->host;
 
     if (change == SB_ETCD_MISSED || (change == SB_ETCD_PUT && mutex->owner_lease == 0) ||
@@ -68,11 +64,11 @@ static void watch_folder(struct sb_etcd_mutex *mutex, int64_t revision)
     simba_backend *store = mutex->store;
     char folder[SB_ETCD_KEY_SIZE];
 
-    if (mutex->observers == 0 || mutex->watcher.back != NULL)
+    if (mutex->observers == 0 || mutex->watcher != NULL)
         return;
-    mutex->watcher.changed = on_folder_changed;
     sb_etcd_folder(folder, store->options.prefix, mutex->name);
-    sb_etcd_watch(&store->watches, &mutex->watcher, folder, true, revision + 1);
+    mutex->watcher =
+        sb_etcd_watch(&store->watches, folder, true, revision + 1, on_folder_changed, mutex);
 }
 
 /* ---- The first key --------------------------------------------------------------------------- */

@@ -28,7 +28,8 @@
 struct sb_etcd_job {
     struct sb_etcd_job *next; /* of the store */
     struct sb_etcd_job **link;
-    struct sb_etcd_job *queued; /* the next in the latch's queue, or of a guard's transaction */
+    struct sb_etcd_job *queued; /* the next in the latch's queue, of a guard's transaction, or of
+                                 * those that wait for a place */
     simba_backend *store;
     struct simba_request *request; /* NULL: answered, or a withdrawal */
     enum simba_op op;              /* SIMBA_OP_NONE: a withdrawal */
@@ -43,13 +44,15 @@ struct sb_etcd_job {
     void (*then)(struct sb_etcd_job *job); /* when a part of the way has been gone */
     /* RELEASE: the first key is another's. Returns whether it has taken the job over. */
     bool (*other)(struct sb_etcd_job *job, const Etcd__KeyValue *first);
-    struct sb_etcd_call call;
-    uint64_t moment; /* of the call, see leases.h */
-    unsigned rounds; /* because something vanished while it was looked at */
-    bool creates;    /* the call may leave a key behind */
-    bool writes;     /* the call changes something */
-    bool delayed;    /* the answer is known and held back */
-    bool missed;     /* RELEASE: the key that it names was not found, or not yet */
+    struct sb_etcd_call *call; /* NULL: it has made none yet */
+    uint64_t moment;           /* of the call, see leases.h */
+    unsigned rounds;           /* because something vanished while it was looked at */
+    bool creates;              /* the call may leave a key behind */
+    bool writes;               /* the call changes something */
+    bool delayed;              /* the answer is known and held back */
+    bool missed;               /* RELEASE: the key that it names was not found, or not yet */
+    bool has_place;            /* see sb_etcd_job_take_place */
+    bool wants_place;
     bool calling;
     bool goes_on;                  /* what it awaits has come */
     int64_t waiters;               /* -1: not known */
@@ -92,6 +95,12 @@ Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job);
 
 /* Waits for an event of the latch's lease. */
 void sb_etcd_job_await(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job));
+
+/* So many jobs may join queues at a time: what a call needs in memory is not needed for each of ten
+ * thousand mutexes, and a server refuses what it cannot apply soon. False: `step` follows when
+ * others have ended. */
+bool sb_etcd_job_take_place(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job));
+void sb_etcd_job_leave_places(struct sb_etcd_job *job); /* it waits for one, and does so no more */
 
 /* Each of these ends the job. */
 void sb_etcd_job_answer_mine(struct sb_etcd_job *job);

@@ -203,10 +203,12 @@ void sb_etcd_request_expire(struct sb_etcd_job *job)
     reply.code = error.code;
     reply.error = &error;
     sb_etcd_job_reply(job, &reply);
-    if (!job->calling && job->awaits != NULL) {
-        job->awaits = NULL;
-        sb_etcd_job_end(job);
-    }
+    if (job->wants_place)
+        sb_etcd_job_leave_places(job);
+    else if (job->calling || job->awaits == NULL)
+        return;
+    job->awaits = NULL;
+    sb_etcd_job_end(job);
 }
 
 static void refuse(simba_backend *store, struct simba_request *request,

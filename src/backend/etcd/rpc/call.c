@@ -75,6 +75,8 @@ void sb_etcd_call_clear(struct sb_etcd_call *call)
     SB_CHECK(call->back == NULL, "a call that is cleared has ended");
     sb_wire_buffer_free(&call->out);
     sb_wire_buffer_free(&call->in);
+    sb_free(call->text);
+    call->text = NULL;
     call->done = 0;
     call->stream = 0;
     call->retried = false;

@@ -41,7 +41,7 @@ struct sb_etcd_call {
     int status; /* of gRPC; -1: none yet */
     bool retried;
     bool nonsense; /* the answer breaks the protocol, or is too long */
-    char text[SB_ETCD_STATUS_TEXT_MAX + 1];
+    char *text;    /* the sentence with the status; NULL: none */
 };
 
 /* Adds a message to what is to be sent; false when memory is short, or too much is unsent. */

@@ -108,8 +108,8 @@ static struct sb_etcd_call *call_of(nghttp2_session *session, int32_t stream)
     return nghttp2_session_get_stream_user_data(session, stream);
 }
 
-/* The sentence with a status is percent-encoded. */
-static void decode(char *target, size_t size, const char *text, size_t length)
+/* The sentence with a status is percent-encoded. Without memory there is none. */
+static void take_sentence(struct sb_etcd_call *call, const char *text, size_t length)
 {
     char plain[SB_ETCD_STATUS_TEXT_MAX + 1];
     size_t count = 0;
@@ -125,7 +125,10 @@ static void decode(char *target, size_t size, const char *text, size_t length)
             plain[count++] = text[i];
         }
     }
-    sb_text_printable(target, size, plain, count);
+    if (call->text == NULL)
+        call->text = sb_alloc(sizeof plain);
+    if (call->text != NULL)
+        sb_text_printable(call->text, sizeof plain, plain, count);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
@@ -148,7 +151,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     else if (strcmp(key, "grpc-status") == 0)
         call->status = atoi(number);
     else if (strcmp(key, "grpc-message") == 0)
-        decode(call->text, sizeof call->text, (const char *)value, value_length);
+        take_sentence(call, (const char *)value, value_length);
     return 0;
 }
 
@@ -416,7 +419,8 @@ bool sb_etcd_channel_send(struct sb_etcd_channel *c, struct sb_etcd_call *call, 
     call->status = -1;
     call->http_status = 0;
     call->nonsense = false;
-    call->text[0] = '\0';
+    sb_free(call->text);
+    call->text = NULL;
     call->stream = nghttp2_submit_request(c->session, NULL, headers, count, &body, call);
     if (call->stream < 0) {
         call->stream = 0;

@@ -83,7 +83,7 @@ static struct meaning meaning_of_status(int status)
 
 static struct meaning meaning_of(const struct sb_etcd_call *call)
 {
-    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
+    for (size_t i = 0; call->text != NULL && i < sizeof meanings / sizeof meanings[0]; i++)
         if (strstr(call->text, meanings[i].words) != NULL)
             return meanings[i];
     return meaning_of_status(call->status);
@@ -108,7 +108,7 @@ static enum sb_etcd_refusal fail_http(const struct sb_etcd_call *call, const cha
 enum sb_etcd_refusal sb_etcd_fail(const struct sb_etcd_call *call, const char *place,
                                   struct simba_error *error, bool *ret_maybe)
 {
-    const char *sentence = call->text;
+    const char *sentence = call->text != NULL ? call->text : "";
     struct meaning meaning;
 
     if (call->nonsense || call->status < 0)

@@ -31,10 +31,10 @@ struct sb_etcd_mutex {
     struct sb_hash_node node;
     simba_backend *store;
     struct sb_etcd_latch *latches;
-    unsigned users;                 /* jobs that are about it, and functions that go on with it */
-    unsigned observers;             /* that want to hear of changes */
-    struct sb_etcd_watcher watcher; /* for them */
-    int64_t owner_lease;            /* of the first key, when it was looked at last; 0: none */
+    unsigned users;                  /* jobs that are about it, and functions that go on with it */
+    unsigned observers;              /* that want to hear of changes */
+    struct sb_etcd_watcher *watcher; /* for them; NULL: none */
+    int64_t owner_lease;             /* of the first key, when it was looked at last; 0: none */
     char name[];
 };
 
@@ -56,8 +56,8 @@ struct sb_etcd_latch {
     int64_t doubt_until_ms;  /* 0: none */
     struct sb_etcd_job *active;
     struct sb_etcd_job *queue;
-    struct sb_etcd_watcher watcher; /* of the key before mine */
-    int64_t before;                 /* its lease; 0: none is watched */
+    struct sb_etcd_watcher *watcher; /* of the key before mine; NULL: none */
+    int64_t before;                  /* its lease; 0: none is watched */
     char id[];
 };
 
@@ -100,8 +100,12 @@ struct simba_backend {
     struct sb_etcd_watches watches;
     struct sb_hash_table mutexes;
     struct sb_etcd_job *jobs;
-    struct sb_etcd_txn *txn;    /* to put one together */
-    struct sb_etcd_job *guards; /* that share a transaction, linked by `queued` */
+    struct sb_etcd_txn *txn;     /* to put one together */
+    struct sb_etcd_job *guards;  /* that share a transaction, linked by `queued` */
+    struct sb_etcd_job *waiting; /* for a place, the first one, linked by `queued` */
+    struct sb_etcd_job **waiting_end;
+    unsigned places_taken;
+    bool giving_places;
     uv_timer_t timer;
     int64_t timer_ms;                       /* when it fires; SIMBA_INFINITE: not at all */
     int64_t sweep_ms;                       /* when the latches are looked through */

@@ -84,7 +84,7 @@ static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
         if (watcher == NULL || event->kv == NULL || event->kv->mod_revision >= SB_ETCD_REVISION_MAX)
             return;
         watcher->from = event->kv->mod_revision + 1;
-        watcher->changed(watcher,
+        watcher->changed(watcher->user,
                          event->type == ETCD__EVENT__TYPE__PUT ? SB_ETCD_PUT : SB_ETCD_DELETED,
                          lease_of(event->kv));
     }
@@ -111,7 +111,7 @@ static void on_canceled(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
         watcher->id = ++w->last_id;
         send_create(w, watcher);
     }
-    watcher->changed(watcher, SB_ETCD_MISSED, 0);
+    watcher->changed(watcher->user, SB_ETCD_MISSED, 0);
 }
 
 static void on_answer(struct sb_etcd_call *call, const void *bytes, size_t length)
@@ -171,37 +171,42 @@ int64_t sb_etcd_watches_tend(struct sb_etcd_watches *w)
 
 /* ---- Watchers -------------------------------------------------------------------------------- */
 
-bool sb_etcd_watch(struct sb_etcd_watches *w, struct sb_etcd_watcher *watcher, const char *key,
-                   bool folder, int64_t from)
+struct sb_etcd_watcher *
+sb_etcd_watch(struct sb_etcd_watches *w, const char *key, bool folder, int64_t from,
+              void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user)
 {
-    SB_CHECK(watcher->back == NULL, "a watcher watches one key");
-    watcher->key = sb_strdup(key);
-    if (watcher->key == NULL)
-        return false;
-    watcher->folder = folder;
-    watcher->from = from;
-    watcher->id = ++w->last_id;
-    watcher->next = w->first;
-    watcher->back = &w->first;
+    size_t size = strlen(key) + 1;
+    struct sb_etcd_watcher *watcher = sb_alloc(sizeof *watcher + size);
+
+    if (watcher == NULL)
+        return NULL;
+    *watcher = (struct sb_etcd_watcher){.next = w->first,
+                                        .back = &w->first,
+                                        .id = ++w->last_id,
+                                        .from = from,
+                                        .changed = changed,
+                                        .user = user,
+                                        .folder = folder};
+    memcpy(watcher->key, key, size);
     if (watcher->next != NULL)
         watcher->next->back = &watcher->next;
     w->first = watcher;
     send_create(w, watcher);
-    return true;
+    return watcher;
 }
 
-void sb_etcd_unwatch(struct sb_etcd_watches *w, struct sb_etcd_watcher *watcher)
+void sb_etcd_unwatch(struct sb_etcd_watches *w, struct sb_etcd_watcher **watcher_of)
 {
-    if (watcher->back == NULL)
+    struct sb_etcd_watcher *watcher = *watcher_of;
+
+    *watcher_of = NULL;
+    if (watcher == NULL)
         return;
     *watcher->back = watcher->next;
     if (watcher->next != NULL)
         watcher->next->back = watcher->back;
-    watcher->next = NULL;
-    watcher->back = NULL;
-    sb_free(watcher->key);
-    watcher->key = NULL;
     send_cancel(w, watcher->id);
+    sb_free(watcher);
 }
 
 void sb_etcd_watches_free(struct sb_etcd_watches *w)

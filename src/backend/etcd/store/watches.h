@@ -17,14 +17,15 @@ enum sb_etcd_change {
 
 struct sb_etcd_watcher {
     struct sb_etcd_watcher *next;
-    struct sb_etcd_watcher **back; /* NULL: it does not watch */
+    struct sb_etcd_watcher **back;
     int64_t id;
     int64_t from; /* the first revision that it has not been told of; 0: from now on */
-    bool folder;  /* all keys below `key`; otherwise only whether `key` is deleted */
-    char *key;
-    /* It may begin and end watchers, also itself. `lease`: of the key that has changed, if its name
-     * ends in one. */
-    void (*changed)(struct sb_etcd_watcher *watcher, enum sb_etcd_change change, int64_t lease);
+    /* It may begin and end watchers, also this one. `lease`: of the key that has changed, if its
+     * name ends in one. */
+    void (*changed)(void *user, enum sb_etcd_change change, int64_t lease);
+    void *user;
+    bool folder; /* all keys below `key`; otherwise only whether `key` is deleted */
+    char key[];
 };
 
 struct sb_etcd_watches {
@@ -38,12 +39,13 @@ struct sb_etcd_watches {
     int64_t restart_ms; /* not before: the stream has just ended */
 };
 
-/* Begins, from that revision on; false when memory is short. */
-bool sb_etcd_watch(struct sb_etcd_watches *watches, struct sb_etcd_watcher *watcher,
-                   const char *key, bool folder, int64_t from);
+/* Begins, from revision `from` on; NULL when memory is short. */
+struct sb_etcd_watcher *
+sb_etcd_watch(struct sb_etcd_watches *watches, const char *key, bool folder, int64_t from,
+              void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user);
 
-/* Ends, where it has begun. */
-void sb_etcd_unwatch(struct sb_etcd_watches *watches, struct sb_etcd_watcher *watcher);
+/* Ends it and makes it NULL, where it is not. */
+void sb_etcd_unwatch(struct sb_etcd_watches *watches, struct sb_etcd_watcher **watcher);
 
 /* Begins the stream again where it has ended, and returns when that is due. */
 int64_t sb_etcd_watches_tend(struct sb_etcd_watches *watches);
