@@ -1,8 +1,8 @@
 /*
  * etcd.c - the backend's operations, and the life of a client.
  *
- * While a client is being opened its loop cannot be used: a link on a loop of its own asks whether
- * the cluster can be used, and leaves the member that answered and the token to the client's link.
+ * While a client is being opened its loop cannot be used: so the link asks on another loop whether
+ * the cluster can be used, and moves to the client's with the connection that was answered.
  */
 #include "backend/module.h"
 
@@ -17,7 +17,7 @@
 /* ---- The first question ---------------------------------------------------------------------- */
 
 struct question {
-    struct sb_etcd_link link;
+    struct sb_etcd_link *link;
     struct sb_etcd_call call;
     size_t asked;
     struct simba_error error;
@@ -25,12 +25,7 @@ struct question {
 
 static void ask(struct question *q);
 
-static void on_link_closed(void *user)
-{
-    (void)user;
-}
-
-static void on_link_changed(void *user)
+static void on_link(void *user)
 {
     (void)user;
 }
@@ -40,7 +35,7 @@ static void on_link_changed(void *user)
 static void on_answer(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
 {
     struct question *q = call->user;
-    size_t places = q->link.options->place_count;
+    size_t places = q->link->options->place_count;
 
     (void)maybe;
     q->error = *error;
@@ -48,13 +43,13 @@ static void on_answer(struct sb_etcd_call *call, const struct simba_error *error
         q->asked < (places > 1 ? 2 * places : 1))
         ask(q);
     else
-        sb_etcd_link_close(&q->link);
+        uv_stop(q->link->loop);
 }
 
 /* A linearizable read: the cluster has a leader, and the user may read. */
 static void ask(struct question *q)
 {
-    const struct sb_etcd_options *o = q->link.options;
+    const struct sb_etcd_options *o = q->link->options;
     struct sb_etcd_range range;
 
     q->asked++;
@@ -65,43 +60,47 @@ static void ask(struct question *q)
     q->call.ended = on_answer;
     q->call.user = q;
     if (sb_etcd_call_add(&q->call, &range.message.base))
-        sb_etcd_link_send(&q->link, &q->call);
+        sb_etcd_link_send(q->link, &q->call);
     else
         on_answer(&q->call, (sb_error_plain(&q->error, SIMBA_ENOMEM), &q->error), false);
 }
 
-/* The place and the token of the link that was used are the client's first. */
+static int ask_on_loop(simba_backend *store, uv_loop_t *loop, struct simba_error *error)
+{
+    struct sb_etcd_link *link = &store->link;
+    struct question q = {.link = link};
+
+    link->loop = loop;
+    link->options = &store->options;
+    link->tls = store->tls;
+    link->up = link->down = link->closed = on_link;
+    q.call.deadline_ms = sb_later(simba_now_ms(), store->options.connect_timeout_ms);
+    sb_etcd_link_start(link);
+    ask(&q);
+    uv_run(loop, UV_RUN_DEFAULT);
+    sb_etcd_call_clear(&q.call);
+    if (q.error.code == SIMBA_OK)
+        sb_etcd_link_leave(link);
+    else
+        sb_etcd_link_close(link);
+    uv_run(loop, UV_RUN_DEFAULT);
+    if (q.error.code != SIMBA_OK && error != NULL)
+        *error = q.error;
+    return q.error.code;
+}
+
 static int find_cluster(simba_backend *store, struct simba_error *error)
 {
-    struct question *q = sb_alloc_zero(sizeof *q);
     uv_loop_t loop;
-    int code = q != NULL ? sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP) : UV_ENOMEM;
+    int code = sb_descriptors_check(SB_DESCRIPTORS_OF_LOOP);
 
     if (code == 0)
         code = uv_loop_init(&loop);
-    if (code != 0) {
-        sb_free(q);
+    if (code != 0)
         return sb_error_set_backend(error, SIMBA_ENOMEM, code, "cannot start a loop: %s",
                                     uv_strerror(code));
-    }
-    q->link.loop = &loop;
-    q->link.options = &store->options;
-    q->link.tls = store->tls;
-    q->link.up = q->link.down = on_link_changed;
-    q->link.closed = on_link_closed;
-    sb_etcd_link_start(&q->link);
-    q->call.deadline_ms = sb_later(simba_now_ms(), store->options.connect_timeout_ms);
-    ask(q);
-    uv_run(&loop, UV_RUN_DEFAULT);
+    code = ask_on_loop(store, &loop, error);
     uv_loop_close(&loop);
-    sb_etcd_call_clear(&q->call);
-    store->link.place = q->link.place;
-    memcpy(store->link.token, q->link.token, sizeof store->link.token);
-    code = q->error.code;
-    if (code != SIMBA_OK && error != NULL)
-        *error = q->error;
-    explicit_bzero(q, sizeof *q);
-    sb_free(q);
     return code;
 }
 
@@ -154,8 +153,6 @@ static void start_store(simba_backend *store)
     store->leases.user = store;
     store->link.loop = store->host->loop;
     store->link.host = store->host;
-    store->link.options = &store->options;
-    store->link.tls = store->tls;
     store->link.up = sb_etcd_on_up;
     store->link.down = sb_etcd_on_down;
     store->link.closed = on_closed;

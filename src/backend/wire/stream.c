@@ -16,9 +16,11 @@
 #include "base/error.h"
 #include "base/time.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define READ_SIZE (64 * 1024)
@@ -40,6 +42,7 @@ struct sb_wire_stream {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } socket;
+    int moving_fd;                /* between two loops: of the connection */
     struct sb_wire_writer writer; /* of the socket */
     uv_connect_t connect;
     uv_timer_t later; /* ends an attempt; tells of a failure inside a call */
@@ -405,6 +408,46 @@ static void connect_next(struct sb_wire_stream *s)
     s->is_behind = false;
     if (left > 1)
         uv_timer_start(&s->later, on_attempt_over, (uint64_t)(left_ms / (int64_t)left), 0);
+}
+
+/* ---- From one loop to another ---------------------------------------------------------------- */
+
+static void on_left(uv_handle_t *handle)
+{
+    (void)handle; /* it becomes a handle of the other loop */
+}
+
+/* The descriptor is kept under another number: that of the handle ends with it. */
+bool sb_wire_stream_leave(struct sb_wire_stream *s)
+{
+    uv_os_fd_t fd;
+
+    if (s->state != UP || !s->is_settled || s->writer.is_open || s->socket.handle.type != UV_TCP ||
+        uv_fileno(&s->socket.handle, &fd) != 0)
+        return false;
+    s->moving_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (s->moving_fd < 0)
+        return false;
+    uv_close(&s->socket.handle, on_left);
+    uv_close((uv_handle_t *)&s->later, on_left);
+    return true;
+}
+
+void sb_wire_stream_join(struct sb_wire_stream *s, struct uv_loop_s *loop)
+{
+    int code;
+
+    s->config.loop = loop;
+    s->writer.loop = loop;
+    uv_timer_init(loop, &s->later);
+    uv_tcp_init(loop, &s->socket.tcp);
+    code = uv_tcp_open(&s->socket.tcp, s->moving_fd);
+    if (code < 0)
+        close(s->moving_fd);
+    else
+        code = uv_read_start(&s->socket.stream, give_input, on_read);
+    if (code < 0)
+        break_by(s, "cannot be read from", code);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */

@@ -167,6 +167,12 @@ size_t sb_wire_stream_unsent(const struct sb_wire_stream *stream);
 /* Sends what is in the buffer and leaves it empty. Only while it is up. */
 void sb_wire_stream_write(struct sb_wire_stream *stream, struct sb_wire_buffer *bytes);
 
+/* Takes a stream that is up and settled to another loop, in two steps. Between them the first loop
+ * runs until it has no handles any more, and nothing else is done with the stream. False: it cannot
+ * be moved, and is as it was. If it cannot join it goes down, as it would later. */
+bool sb_wire_stream_leave(struct sb_wire_stream *stream);
+void sb_wire_stream_join(struct sb_wire_stream *stream, struct uv_loop_s *loop);
+
 /* Destroys it. No event but `closed` comes any more. */
 void sb_wire_stream_close(struct sb_wire_stream *stream);
 

@@ -472,6 +472,17 @@ struct sb_etcd_channel *sb_etcd_channel_open(const struct sb_etcd_channel_config
     return c;
 }
 
+bool sb_etcd_channel_leave(struct sb_etcd_channel *c)
+{
+    return c->state == UP && c->calls == NULL && sb_wire_stream_leave(c->stream);
+}
+
+void sb_etcd_channel_join(struct sb_etcd_channel *c, struct uv_loop_s *loop)
+{
+    c->config.loop = loop;
+    sb_wire_stream_join(c->stream, loop);
+}
+
 void sb_etcd_channel_close(struct sb_etcd_channel *c)
 {
     struct simba_error error;

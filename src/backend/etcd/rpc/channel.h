@@ -61,6 +61,10 @@ bool sb_etcd_channel_has_unread(const struct sb_etcd_channel *channel);
 /* The calls on it, for their deadlines. */
 struct sb_etcd_call *sb_etcd_channel_calls(const struct sb_etcd_channel *channel);
 
+/* Takes a channel without calls to another loop: see sb_wire_stream_leave. */
+bool sb_etcd_channel_leave(struct sb_etcd_channel *channel);
+void sb_etcd_channel_join(struct sb_etcd_channel *channel, struct uv_loop_s *loop);
+
 /* Takes it down for a reason of the owner's. */
 void sb_etcd_channel_drop(struct sb_etcd_channel *channel, const struct simba_error *error);
 

@@ -174,7 +174,6 @@ static void come_up(struct sb_etcd_link *l)
 
     l->state = SB_ETCD_UP;
     l->due_ms = SIMBA_INFINITE;
-    l->number++;
     if (l->is_down)
         log_line(l, SIMBA_LOG_INFO, "connected to ", sb_etcd_link_place(l, place));
     l->is_down = false;
@@ -545,7 +544,10 @@ void sb_etcd_link_start(struct sb_etcd_link *l)
     uv_timer_init(l->loop, &l->timer);
     l->timer.data = l;
     l->has_timer = true;
-    connect_next(l);
+    if (l->state == SB_ETCD_UP)
+        sb_etcd_channel_join(l->channel, l->loop);
+    else
+        connect_next(l);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -554,6 +556,16 @@ static void on_timer_closed(uv_handle_t *handle)
 
     l->has_timer = false;
     finish_close(l);
+}
+
+void sb_etcd_link_leave(struct sb_etcd_link *l)
+{
+    SB_CHECK(l->waiting == NULL && !l->looking_up, "a link that leaves its loop has nothing to do");
+    if (l->state != SB_ETCD_UP || !sb_etcd_channel_leave(l->channel)) {
+        l->state = SB_ETCD_IDLE;
+        close_channel(l);
+    }
+    uv_close((uv_handle_t *)&l->timer, on_timer_closed);
 }
 
 void sb_etcd_link_close(struct sb_etcd_link *l)

@@ -47,7 +47,6 @@ struct sb_etcd_link {
     bool has_timer;
     bool rotated; /* by the caller's wish: the member is of no use to it */
     uint64_t random;
-    uint64_t number;              /* of the connection */
     int64_t due_ms;               /* the pause ends, or the attempt */
     struct sb_etcd_call *waiting; /* until it is up */
     struct sb_etcd_call authenticate;
@@ -62,6 +61,11 @@ struct sb_etcd_link {
 
 /* Begins to connect. The struct is all zeros but for what the owner has set. */
 void sb_etcd_link_start(struct sb_etcd_link *link);
+
+/* Takes a link without calls off its loop, which then runs until it has no handles. After that the
+ * owner may set other things, the loop too, and start it again: it goes on with its connection if
+ * it has one. */
+void sb_etcd_link_leave(struct sb_etcd_link *link);
 
 /* Takes a call, whose `out` has its message. It ends in any case, perhaps before this returns: at
  * once where the cluster cannot be reached. */
