@@ -251,6 +251,28 @@ static int load(struct entry *entry, struct simba_error *error)
     return SIMBA_OK;
 }
 
+/* It is kept: an update may remove the file, and connections come and go. */
+int sb_module_load_tls(const struct sb_wire_tls_ops **ret_ops, struct simba_error *error)
+{
+    static _Atomic(const struct sb_module_tls *) loaded;
+    const struct sb_module_tls *tls = atomic_load(&loaded);
+    char path[PATH_MAX];
+    const void *object = tls;
+    struct simba_error why;
+    int code = SIMBA_OK;
+
+    if (tls == NULL)
+        code = open_file("wire-tls.so", "simba_private_tls_module", path, &object, &why);
+    if (code != SIMBA_OK)
+        return sb_error_set(error, code, "TLS cannot be used: %s", why.text);
+    tls = object;
+    if (check_library(&tls->library, &why) != SIMBA_OK)
+        return sb_error_set(error, why.code, "TLS cannot be used: %s %s", path, why.text);
+    atomic_store(&loaded, tls);
+    *ret_ops = tls->ops;
+    return SIMBA_OK;
+}
+
 #else
 
 int sb_module_open(const char *file, const char *symbol, const void **ret_object,
@@ -260,6 +282,17 @@ int sb_module_open(const char *file, const char *symbol, const void **ret_object
     (void)ret_object;
     return sb_error_set(error, SIMBA_EUNSUPPORTED, "the library does not load %s", file);
 }
+
+#if defined(SIMBA_HAVE_REDIS) || defined(SIMBA_HAVE_ETCD)
+
+int sb_module_load_tls(const struct sb_wire_tls_ops **ret_ops, struct simba_error *error)
+{
+    (void)error;
+    *ret_ops = sb_module_tls.ops;
+    return SIMBA_OK;
+}
+
+#endif
 
 /* All backends are linked in. */
 static int load(struct entry *entry, struct simba_error *error)

@@ -18,6 +18,8 @@
 
 #define SB_MODULES_MAX 8
 
+struct sb_wire_tls_ops;
+
 /* What a file in the folder of the modules has under the name `symbol`. It is never unloaded:
  * whatever library is behind it may have threads. SIMBA_ECONFIG: it cannot be loaded.
  * SIMBA_EUNSUPPORTED: the library was built to load nothing. */
@@ -51,6 +53,18 @@ struct sb_module {
     const struct simba_backend_ops *ops;
     const struct sb_sql_dialect *dialect; /* NULL: no SQL database */
 };
+
+/* What stores encrypt with: see backend/wire. */
+struct sb_module_tls {
+    struct sb_module_library library;
+    const struct sb_wire_tls_ops *ops;
+};
+
+extern const struct sb_module_tls sb_module_tls SB_SHARED("tls_module");
+
+/* Loads it, the first time. SIMBA_ECONFIG: it cannot be loaded. */
+int sb_module_load_tls(const struct sb_wire_tls_ops **ret_ops, struct simba_error *error)
+    SB_SHARED("module_load_tls");
 
 extern const struct sb_module sb_module_memory;
 extern const struct sb_module sb_module_mysql SB_SHARED("mysql_module");

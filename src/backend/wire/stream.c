@@ -70,6 +70,13 @@ bool sb_wire_stream_has_unread(const struct sb_wire_stream *s)
            ioctl(fd, FIONREAD, &count) == 0 && count > 0;
 }
 
+static void end_session(struct sb_wire_stream *s)
+{
+    if (s->tls != NULL)
+        s->tls->ops->end(s->tls);
+    s->tls = NULL;
+}
+
 /* ---- Going down ------------------------------------------------------------------------------ */
 
 static void tell_down(uv_timer_t *timer)
@@ -140,7 +147,7 @@ static void write_plain(struct sb_wire_stream *s, struct sb_wire_buffer *bytes)
 
 static void write_encrypted(struct sb_wire_stream *s)
 {
-    if (!sb_wire_tls_take(s->tls, &s->encrypted))
+    if (!s->tls->ops->take(s->tls, &s->encrypted))
         break_by(s, "cannot be written to", UV_ENOMEM);
     write_plain(s, &s->encrypted);
 }
@@ -150,7 +157,7 @@ void sb_wire_stream_write(struct sb_wire_stream *s, struct sb_wire_buffer *bytes
     SB_CHECK(s->state == UP || s->state == BROKEN, "a stream is written to while it is up");
     if (s->tls == NULL || s->state >= BROKEN) {
         write_plain(s, bytes);
-    } else if (sb_wire_tls_write(s->tls, bytes->data, bytes->length)) {
+    } else if (s->tls->ops->write(s->tls, bytes->data, bytes->length)) {
         write_encrypted(s);
     } else {
         break_by(s, "cannot be written to", UV_EPROTO);
@@ -178,7 +185,7 @@ static void read_decrypted(struct sb_wire_stream *s)
     struct simba_error error;
     int count = 0;
 
-    while (s->state == UP && (count = sb_wire_tls_read(s->tls, plain, sizeof plain, &error)) > 0)
+    while (s->state == UP && (count = s->tls->ops->read(s->tls, plain, sizeof plain, &error)) > 0)
         s->config.events->data(s->config.user, plain, (size_t)count);
     if (s->state == UP && count < 0)
         break_because(s, &error);
@@ -190,7 +197,7 @@ static void go_on_with_handshake(struct sb_wire_stream *s)
 {
     struct simba_error error;
     bool done = false;
-    int code = sb_wire_tls_handshake(s->tls, &done, &error);
+    int code = s->tls->ops->handshake(s->tls, &done, &error);
 
     write_encrypted(s); /* also the alert that says why it failed */
     if (code != SIMBA_OK)
@@ -201,7 +208,7 @@ static void go_on_with_handshake(struct sb_wire_stream *s)
 
 static void take_encrypted(struct sb_wire_stream *s, const char *bytes, size_t length)
 {
-    if (!sb_wire_tls_feed(s->tls, bytes, length)) {
+    if (!s->tls->ops->feed(s->tls, bytes, length)) {
         break_by(s, "cannot be read from", UV_ENOMEM);
         return;
     }
@@ -246,7 +253,7 @@ static void release(void *part_of)
     SB_CHECK(s->handles > 0, "a handle of a stream is closed once");
     if (--s->handles > 0)
         return;
-    sb_wire_tls_session_free(s->tls);
+    end_session(s);
     sb_wire_buffer_free(&s->encrypted);
     sb_free(s->input);
     sb_free(s);
@@ -284,7 +291,7 @@ static void begin(struct sb_wire_stream *s)
         come_up(s);
         return;
     }
-    s->tls = sb_wire_tls_session_create(s->config.tls, s->endpoint.place.host);
+    s->tls = s->config.tls->ops->begin(s->config.tls, s->endpoint.place.host);
     if (s->tls == NULL) {
         break_by(s, "cannot be spoken to", UV_ENOMEM);
         return;
@@ -338,8 +345,7 @@ static bool give_way(struct sb_wire_stream *s, int number)
     if (s->state == UP)
         s->config.events->again(s->config.user);
     s->state = CONNECTING;
-    sb_wire_tls_session_free(s->tls);
-    s->tls = NULL;
+    end_session(s);
     s->encrypted.length = 0;
     give_up_address(s, number);
     return true;

@@ -1,6 +1,6 @@
 /*
  * stream.h - bytes to and from a server over TCP or a unix socket, plain or encrypted: the
- * addresses of a server (endpoint.c), encryption (tls.c), writes to a socket (writer.c), and
+ * addresses of a server (endpoint.c), encryption (openssl.c), writes to a socket (writer.c), and
  * the stream (stream.c).
  *
  * A stream comes up or goes down once, and its owner closes it in any case. All on the thread of
@@ -62,39 +62,57 @@ struct sb_wire_tls_options {
     const char *protocol; /* that both must agree on (ALPN); NULL: none */
 };
 
-/* What all connections share: certificates and how to check the server's. From any thread. */
-struct sb_wire_tls;
+/* OpenSSL takes longer to load than a mutex to acquire. So it is in a module of its own, which the
+ * first client loads that encrypts. */
+struct sb_wire_tls_ops;
 
-/* The options outlive it. */
+/* What all connections share: certificates and how to check the server's. From any thread. */
+struct sb_wire_tls {
+    const struct sb_wire_tls_ops *ops;
+    struct ssl_ctx_st *context;
+    const struct sb_wire_tls_options *options;
+};
+
+/* One connection's. After each call `take` gives what has to be sent. */
+struct sb_wire_tls_session {
+    const struct sb_wire_tls_ops *ops;
+    const char *protocol; /* NULL: any will do */
+    struct ssl_st *ssl;
+    struct bio_st *in;  /* from the server; belongs to ssl */
+    struct bio_st *out; /* to the server; belongs to ssl */
+};
+
+struct sb_wire_tls_ops {
+    int (*create)(const struct sb_wire_tls_options *options, struct sb_wire_tls **ret_tls,
+                  struct simba_error *error);
+    void (*destroy)(struct sb_wire_tls *tls);
+
+    /* `host` is the name that the server's certificate must have, unless an option names another.
+     * NULL when memory is short. */
+    struct sb_wire_tls_session *(*begin)(const struct sb_wire_tls *tls, const char *host);
+    void (*end)(struct sb_wire_tls_session *session);
+
+    /* Takes in what came from the server; false when memory is short. */
+    bool (*feed)(struct sb_wire_tls_session *session, const char *bytes, size_t length);
+
+    /* Goes on with the handshake: SIMBA_OK with *ret_done, or why it failed. */
+    int (*handshake)(struct sb_wire_tls_session *session, bool *ret_done,
+                     struct simba_error *error);
+
+    /* Plain bytes that have come: their number, 0 when there are none yet, -1 when the server ended
+     * the session or broke the protocol, and then *error says why. */
+    int (*read)(struct sb_wire_tls_session *session, char *target, size_t size,
+                struct simba_error *error);
+    bool (*write)(struct sb_wire_tls_session *session, const char *bytes, size_t length);
+
+    /* Moves what is to be sent into the buffer; false when memory is short. */
+    bool (*take)(struct sb_wire_tls_session *session, struct sb_wire_buffer *target);
+};
+
+/* Loads the module and creates it; the options outlive it. */
 int sb_wire_tls_create(const struct sb_wire_tls_options *options, struct sb_wire_tls **ret_tls,
                        struct simba_error *error);
 void sb_wire_tls_free(struct sb_wire_tls *tls);
-
-/* One connection's. After each call sb_wire_tls_take gives what has to be sent. */
-struct sb_wire_tls_session;
-
-/* `host` is the name that the server's certificate must have, unless an option names another. NULL
- * when memory is short. */
-struct sb_wire_tls_session *sb_wire_tls_session_create(const struct sb_wire_tls *tls,
-                                                       const char *host);
-void sb_wire_tls_session_free(struct sb_wire_tls_session *session);
-
-/* Takes in what came from the server; false when memory is short. */
-bool sb_wire_tls_feed(struct sb_wire_tls_session *session, const char *bytes, size_t length);
-
-/* Goes on with the handshake: SIMBA_OK with *ret_done, or why it failed. */
-int sb_wire_tls_handshake(struct sb_wire_tls_session *session, bool *ret_done,
-                          struct simba_error *error);
-
-/* Plain bytes that have come: their number, 0 when there are none yet, -1 when the server ended the
- * session or broke the protocol, and then *error says why. */
-int sb_wire_tls_read(struct sb_wire_tls_session *session, char *target, size_t size,
-                     struct simba_error *error);
-
-bool sb_wire_tls_write(struct sb_wire_tls_session *session, const char *bytes, size_t length);
-
-/* Moves what is to be sent into the buffer; false when memory is short. */
-bool sb_wire_tls_take(struct sb_wire_tls_session *session, struct sb_wire_buffer *target);
 
 /* ---- Writes ---------------------------------------------------------------------------------- */
 
