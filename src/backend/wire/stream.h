@@ -1,7 +1,7 @@
 /*
  * stream.h - bytes to and from a server over TCP or a unix socket, plain or encrypted: the
- * addresses of a server (endpoint.c), encryption (openssl.c), writes to a socket (writer.c), and
- * the stream (stream.c).
+ * addresses of a server (endpoint.c), encryption (openssl.c), logins (login.c), writes to a socket
+ * (writer.c), and the stream (stream.c).
  *
  * A stream comes up or goes down once, and its owner closes it in any case. All on the thread of
  * its loop.
@@ -113,6 +113,34 @@ struct sb_wire_tls_ops {
 int sb_wire_tls_create(const struct sb_wire_tls_options *options, struct sb_wire_tls **ret_tls,
                        struct simba_error *error);
 void sb_wire_tls_free(struct sb_wire_tls *tls);
+
+/* ---- Login ----------------------------------------------------------------------------------- */
+
+/* Certificates and the password of one connection. Files are read again for each, so that what was
+ * replaced there is used without a restart. If a file can no longer be read, the contents that were
+ * read when the client was opened are used, and the reason is told if the server refuses them. */
+struct sb_wire_login {
+    const char *password;          /* NULL: none */
+    const struct sb_wire_tls *tls; /* NULL: plain */
+    struct sb_wire_tls *own_tls;   /* NULL: `tls` is the client's */
+    struct simba_error unread;     /* why a file could not be read again; SIMBA_OK: all could */
+    char text[SB_SECRET_MAX + 2];
+};
+
+/* Whether something has to be read from a file, which may block. */
+bool sb_wire_login_has_files(const struct sb_wire_tls_options *trust,
+                             const struct sb_secret *password);
+
+/* Reads it; all zeros before. `tls` is what the client was opened with, and outlives the login.
+ * SIMBA_ENOMEM when memory is short. From any thread. */
+int sb_wire_login_read(struct sb_wire_login *login, const struct sb_wire_tls_options *trust,
+                       const struct sb_wire_tls *tls, const struct sb_secret *password);
+
+/* Frees what it has, also where it could not be read. */
+void sb_wire_login_clear(struct sb_wire_login *login);
+
+/* A server cannot know that what it refuses was read from a file long ago: adds that. */
+void sb_wire_login_explain(const struct sb_wire_login *login, struct simba_error *error);
 
 /* ---- Writes ---------------------------------------------------------------------------------- */
 

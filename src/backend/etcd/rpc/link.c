@@ -146,9 +146,10 @@ static void give_up_member(struct sb_etcd_link *l, const struct simba_error *err
 
     if (l->state == SB_ETCD_CLOSING)
         return;
-    log_line(l, l->is_down ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN, "", error->text);
-    l->is_down = true;
     l->last_error = *error;
+    sb_wire_login_explain(&l->login, &l->last_error);
+    log_line(l, l->is_down ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN, "", l->last_error.text);
+    l->is_down = true;
     l->place = (l->place + 1) % l->options->place_count;
     l->due_ms = SIMBA_INFINITE;
     l->state = SB_ETCD_LOOKING_UP; /* calls that end now, and come again, wait */
@@ -254,7 +255,7 @@ static void finish_close(struct sb_etcd_link *l)
     if (l->state != SB_ETCD_CLOSING || l->has_channel || l->has_timer || l->looking_up)
         return;
     explicit_bzero(l->token, sizeof l->token);
-    sb_etcd_login_clear(&l->login);
+    sb_wire_login_clear(&l->login);
     l->closed(l->user);
 }
 
@@ -308,7 +309,7 @@ static void open_channel(struct sb_etcd_link *l)
 {
     const struct sb_etcd_channel_config config = {
         .loop = l->loop,
-        .endpoint = &l->login.endpoint,
+        .endpoint = &l->endpoint,
         .tls = l->login.tls,
         .connect_timeout_ms = l->options->connect_timeout_ms,
         .events = &channel_events,
@@ -331,9 +332,12 @@ static void read_login(void *user)
 {
     struct sb_etcd_link *l = user;
 
-    sb_etcd_login_clear(&l->login);
-    l->lookup_code = sb_etcd_login_read(&l->login, l->options, &l->options->places[l->place],
-                                        l->tls, &l->lookup_error);
+    sb_wire_login_clear(&l->login);
+    l->lookup_code =
+        sb_wire_endpoint_resolve(&l->options->places[l->place], &l->endpoint, &l->lookup_error);
+    if (l->lookup_code == SIMBA_OK && sb_wire_login_read(&l->login, &l->options->trust, l->tls,
+                                                         &l->options->password) != SIMBA_OK)
+        l->lookup_code = sb_error_plain(&l->lookup_error, SIMBA_ENOMEM);
 }
 
 static void on_login_read(void *user)
@@ -356,7 +360,8 @@ static void connect_next(struct sb_etcd_link *l)
     SB_CHECK(l->channel == NULL && !l->has_channel, "there is one connection at a time");
     l->state = SB_ETCD_LOOKING_UP;
     l->due_ms = SIMBA_INFINITE;
-    if (l->host == NULL || !sb_etcd_login_blocks(l->options, &l->options->places[l->place])) {
+    if (l->host == NULL || (!sb_wire_place_must_be_looked_up(&l->options->places[l->place]) &&
+                            !sb_wire_login_has_files(&l->options->trust, &l->options->password))) {
         read_login(l);
         on_login_read(l);
         return;

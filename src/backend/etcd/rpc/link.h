@@ -8,7 +8,6 @@
 
 #include "backend/etcd/rpc/call.h"
 #include "backend/etcd/rpc/channel.h"
-#include "backend/etcd/rpc/login.h"
 #include "backend/wire/blocking.h"
 
 #define SB_ETCD_TOKEN_MAX 4096
@@ -36,12 +35,13 @@ struct sb_etcd_link {
     /* Its own. */
     enum sb_etcd_link_state state;
     struct sb_etcd_channel *channel;
-    struct sb_etcd_login login; /* of the channel */
-    size_t place;               /* of the options, to be tried or connected to */
-    size_t tried;               /* in a row, without success */
-    unsigned failures;          /* pauses in a row */
-    bool is_down;               /* it has told so in the log, and not of the end */
-    bool holding;               /* what is sent is written later */
+    struct sb_wire_endpoint endpoint; /* of the channel, */
+    struct sb_wire_login login;       /* likewise */
+    size_t place;                     /* of the options, to be tried or connected to */
+    size_t tried;                     /* in a row, without success */
+    unsigned failures;                /* pauses in a row */
+    bool is_down;                     /* it has told so in the log, and not of the end */
+    bool holding;                     /* what is sent is written later */
     bool looking_up;
     bool has_channel; /* open, or being closed */
     bool has_timer;

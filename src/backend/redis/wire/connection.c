@@ -57,7 +57,7 @@ static bool is_pushed_to(const struct sb_redis_connection *c)
 /* A server that wants TLS has nothing else to say to plain bytes. */
 static bool may_want_tls(const struct sb_redis_connection *c)
 {
-    return c->state == GREETING && c->config.login->tls == NULL && c->place.port != 0;
+    return c->state == GREETING && c->config.login->files.tls == NULL && c->place.port != 0;
 }
 
 bool sb_redis_connection_is_ready(const struct sb_redis_connection *c)
@@ -72,17 +72,14 @@ bool sb_redis_connection_has_room(const struct sb_redis_connection *c)
 
 /* ---- Going down ------------------------------------------------------------------------------ */
 
-/* A server cannot know that what it refuses was read from a file long ago, so that is told, too. */
 void sb_redis_connection_drop(struct sb_redis_connection *c, const struct simba_error *error)
 {
-    const struct simba_error *unread = &c->config.login->unread;
     struct simba_error why = *error;
 
     if (c->state >= DOWN)
         return;
-    if (c->state < READY && error->code == SIMBA_EDENIED && unread->code != SIMBA_OK)
-        sb_error_set_backend(&why, error->code, error->backend_code, "%.120s; and %.120s",
-                             error->text, unread->text);
+    if (c->state < READY)
+        sb_wire_login_explain(&c->config.login->files, &why);
     c->state = DOWN;
     sb_wire_stream_close(c->stream);
     uv_timer_stop(&c->timer);
@@ -429,7 +426,7 @@ sb_redis_connection_open(const struct sb_redis_connection_config *config,
     struct sb_wire_stream_config stream = {
         .loop = config->loop,
         .endpoint = endpoint,
-        .tls = config->login != NULL ? config->login->tls : NULL,
+        .tls = config->login != NULL ? config->login->files.tls : NULL,
         .connect_timeout_ms = config->connect_timeout_ms,
         .keep_alive_ms = config->options->keep_alive_ms,
         .events = &stream_events,

@@ -94,23 +94,11 @@ void sb_redis_pipeline_forget_expired(struct sb_redis_pipeline *pipeline);
 
 /* ---- Login and greeting ---------------------------------------------------------------------- */
 
-/* Files are read again for each connection, so that a password or certificate that was replaced
- * there is used without a restart. If a file can no longer be read, the contents that were read
- * when the client was opened are used, and the reason is told if the server refuses them. */
-
 struct sb_redis_login {
-    const char *user;              /* NULL: none */
-    const char *password;          /* NULL: none */
-    const struct sb_wire_tls *tls; /* NULL: plain */
-    struct sb_wire_tls *own_tls;   /* NULL: `tls` is the client's */
-    bool to_sentinel;              /* the password is that of sentinels */
-    struct simba_error unread;     /* why a file could not be read again; SIMBA_OK: all could */
-    char text[SB_SECRET_MAX + 2];
+    struct sb_wire_login files;
+    const char *user; /* NULL: none */
+    bool to_sentinel; /* the password is that of sentinels */
 };
-
-/* Whether something has to be read from a file, which may block. */
-bool sb_redis_login_has_files(const struct sb_redis_options *options,
-                              const struct sb_redis_credentials *credentials);
 
 /* Reads it. `tls` is what the client was opened with, and outlives the login. NULL when memory is
  * short. From any thread. */

@@ -1,7 +1,6 @@
 /*
- * login.c - passwords and certificates as they stand in their files now, and AUTH, SELECT, CLIENT
- * SETNAME and ROLE in one write. Owns the credentials of one connection, and what of the greeting
- * may fail.
+ * login.c - the credentials of one connection, and AUTH, SELECT, CLIENT SETNAME and ROLE in one
+ * write. Owns what of the greeting may fail.
  */
 #include "backend/redis/wire/connection.h"
 
@@ -9,44 +8,11 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/url_parts.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
 
 /* ---- Credentials ----------------------------------------------------------------------------- */
-
-static bool has_certificates(const struct sb_redis_options *o)
-{
-    return o->trust.ca != NULL || o->trust.cert != NULL;
-}
-
-bool sb_redis_login_has_files(const struct sb_redis_options *o,
-                              const struct sb_redis_credentials *credentials)
-{
-    return credentials->password.path != NULL || has_certificates(o);
-}
-
-/* A pipe has given its bytes when the client was opened. */
-static bool can_be_read(const char *path)
-{
-    return path == NULL || sb_url_can_be_read_twice(path);
-}
-
-/* False when memory is short. If the files cannot be used now, what was read before stays. */
-static bool read_certificates(struct sb_redis_login *login, const struct sb_redis_options *o)
-{
-    struct simba_error error;
-    int code = sb_wire_tls_create(&o->trust, &login->own_tls, &error);
-
-    if (code == SIMBA_ENOMEM)
-        return false;
-    if (code == SIMBA_OK)
-        login->tls = login->own_tls;
-    else
-        login->unread = error;
-    return true;
-}
 
 struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
                                              const struct sb_redis_credentials *credentials,
@@ -58,22 +24,17 @@ struct sb_redis_login *sb_redis_login_create(const struct sb_redis_options *o,
         return NULL;
     login->user = credentials->user;
     login->to_sentinel = credentials == &o->sentinel_credentials;
-    login->tls = tls;
-    if (has_certificates(o) && can_be_read(o->trust.ca) && can_be_read(o->trust.cert) &&
-        can_be_read(o->trust.key) && !read_certificates(login, o)) {
-        sb_redis_login_free(login);
-        return NULL;
-    }
-    sb_secret_now(&credentials->password, login->text, &login->password, &login->unread);
-    return login;
+    if (sb_wire_login_read(&login->files, &o->trust, tls, &credentials->password) == SIMBA_OK)
+        return login;
+    sb_redis_login_free(login);
+    return NULL;
 }
 
 void sb_redis_login_free(struct sb_redis_login *login)
 {
     if (login == NULL)
         return;
-    sb_wire_tls_free(login->own_tls);
-    explicit_bzero(login->text, sizeof login->text);
+    sb_wire_login_clear(&login->files);
     sb_free(login);
 }
 
@@ -94,11 +55,11 @@ static bool add_auth(struct sb_redis_greeting *greeting, const struct sb_redis_l
     struct sb_redis_argument arguments[3] = {{"AUTH", 4}};
     size_t count = 1;
 
-    if (login->password == NULL)
+    if (login->files.password == NULL)
         return true;
     if (login->user != NULL)
         arguments[count++] = sb_redis_argument_text(login->user);
-    arguments[count++] = sb_redis_argument_text(login->password);
+    arguments[count++] = sb_redis_argument_text(login->files.password);
     return add(greeting, SB_REDIS_GREETING_AUTH, target, arguments, count);
 }
 

@@ -258,7 +258,7 @@ static void look_up(struct sb_redis_reconnecting *r)
     int code;
 
     if (!sb_redis_endpoint_find_blocks(r->config.options, r->config.credentials, &r->place) &&
-        !sb_redis_login_has_files(r->config.options, r->config.credentials)) {
+        !sb_wire_login_has_files(&r->config.options->trust, &r->config.credentials->password)) {
         code = find(r, &error);
         act_on_search(r, code, &error);
         return;
