@@ -8,6 +8,7 @@ import os
 import subprocess
 
 from clock import wait_until
+from fault_table import LATER
 from lan import make_lan
 from server import Server, Store
 import servers
@@ -16,6 +17,7 @@ from workers import LIBRARY_NAMES, PROGRAM_NAMES
 PREFIX = "chaos/"
 QUOTA_BYTES = 24 << 20  # a run needs a small part of it
 FILL_BYTES = 1 << 20    # what etcd takes in one value
+REVIVAL_SECONDS = 5
 GONE_SECONDS = 8        # keys of the dead go with their leases: at the latest 3 s after a leader was elected
 
 
@@ -64,16 +66,15 @@ class EtcdServer(Server, servers.Etcd):
             except subprocess.SubprocessError:
                 return
 
-    def make_room(self, members):
-        """As an operator does, for all members."""
-        def is_done():
-            self.answers("del", "--prefix", "filler/")
-            self.compact()
-            for member in members:
-                member.answers("--command-timeout=10s", "defrag")
-            self.answers("alarm", "disarm")
-            return self.answers("put", "filler/room", "x") is not None
-        wait_until(is_done, "it takes writes again")
+    def revive(self):
+        """A member without a majority does not serve."""
+        if not self.is_up():
+            self.launch()
+        try:
+            wait_until(self.serves, "it serves", REVIVAL_SECONDS)
+            return None
+        except TimeoutError:
+            return LATER
 
 
 class Etcd(Store):
@@ -93,6 +94,18 @@ class Etcd(Store):
 
     def serving(self):
         return next(server for server in self.servers if server.has_leader())
+
+    def make_room(self):
+        """As an operator does, for all members and by one that is not cut off."""
+        asked = next((server for server in self.servers if server.has_leader()), None)
+        if asked is None:
+            return LATER
+        asked.answers("del", "--prefix", "filler/")
+        asked.compact()
+        for server in self.servers:
+            server.answers("--command-timeout=10s", "defrag")
+        asked.answers("alarm", "disarm")
+        return LATER if asked.answers("put", "filler/room", "x") is None else None
 
     def values(self):
         """{key: value} of all contenders. What is remembered of mutexes stays."""

@@ -13,6 +13,7 @@ ANY = (0.1, 2.2)
 NONE = (0.0, 0.0)
 
 NOBODY = ("nobody", None)
+LATER = "later"  # what a healing returns that another fault holds up
 
 
 @dataclasses.dataclass

@@ -7,11 +7,13 @@ import random
 import time
 
 from clock import now
+from fault_table import LATER
 from faults import FAULTS, NOBODY
 from lease import LEASE_SECONDS
 
 FIRST_SECONDS = 0.3
 GAP_SECONDS = (0.1, 1.2)
+RETRIES = 60         # of a healing that another fault holds up, one each second
 REST_SECONDS = 0.05  # between two faults of one group
 AFTERMATH_SECONDS = 1.3 * LEASE_SECONDS  # until what a healed fault excuses has come to its end
 
@@ -100,11 +102,14 @@ class Nemesis:
             self.world.struck.add(strike.name)
         self.world.note("fault", strike.name, f"{strike.seconds:.3f}", victim.replace(" ", ","))
         at = strike.at + strike.seconds  # before the next one of its group
-        self._at(at, lambda: self._heal(at, fault, heal))
+        self._at(at, lambda: self._heal(at, fault, heal, RETRIES))
 
-    def _heal(self, at, fault, heal):
-        if heal is not None:
-            heal()
+    def _heal(self, at, fault, heal, retries):
+        if heal is not None and heal() is LATER:
+            if retries == 0:
+                raise TimeoutError(f"{fault.name} cannot be healed")
+            self._at(at + 1, lambda: self._heal(at + 1, fault, heal, retries - 1))
+            return
         self.world.note("healed", fault.name)
         if fault.excuses:
             self._at(at + AFTERMATH_SECONDS, lambda: self._end_excuse(fault))

@@ -156,7 +156,7 @@ def compact(world, dice):
 def space_alarm(world, dice):
     server = world.pick_server(dice)
     server.fill()
-    return server.name, lambda: server.make_room(world.store.servers)
+    return server.name, world.store.make_room
 
 
 # ---- The file of SQLite --------------------------------------------------------------------------
