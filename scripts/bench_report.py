@@ -370,6 +370,12 @@ def goal_rows(results):
         return "-" if sides is None else (
             f"{sides['simba lock m -- true (SQLite)']['p50'] / sides['flock f true']['p50']:.2f}")
 
+    def etcdctl(pin):
+        sides = results.get("commands", {}).get(pin, {})
+        if "etcdctl lock m true" not in sides:
+            return "-"
+        return f"{sides['simba lock m -- true (etcd)']['p50'] / sides['etcdctl lock m true']['p50']:.2f}"
+
     def is_owner(pin):
         values = [answer["measures"]["simba"]["p50"]
                   for _, _, answer in answers(results, "is-owner", pin)]
@@ -388,6 +394,8 @@ def goal_rows(results):
                                 ("postgres", "1.6", "NOTIFY heard + a committed UPDATE"),
                                 ("mariadb", "3", "two committed UPDATEs"), ("sqlite", "2.2", "two committed UPDATEs")]:
         yield (f"{NAMES[store]} hand-over / {beside}", goal, *ratio(store, "handover"))
+    yield ("etcd cycle / the same two transactions by hand", "1.2", *ratio("etcd", "cycle"))
+    yield ("etcd hand-over / delete heard + read", "1.3", *ratio("etcd", "handover"))
     for store, name in NAMES.items():
         rates, costs, evenness = (crowd_numbers(results, store, key) for key in [
             "handovers_per_second", "commands_per_handover", "fairness"])
@@ -400,6 +408,12 @@ def goal_rows(results):
     yield ("ZooKeeper hand-over / Curator's LeaderLatch", "0.7", peer("pinned"), peer("unpinned"))
     yield ("is_owner", "40 ns", is_owner("pinned"), is_owner("unpinned"))
     yield ("`simba lock m -- true` on SQLite / `flock f true`", "2", flock("pinned"), flock("unpinned"))
+    yield ("`simba lock m -- true` on etcd / `etcdctl lock m true`", "0.4", etcdctl("pinned"), etcdctl("unpinned"))
+    many = results.get("scale", {}).get("etcd", {}).get("10000")
+    if many is not None:
+        n = many["numbers"]
+        yield ("10,000 mutexes on etcd: lost, connections, bytes each", "0, 1, 1536", "-", ", ".join(
+            number(n[key]) for key in ["lost", "connections", "rss_per_mutex_bytes"]))
     most = results.get("scale", {}).get("redis", {}).get("100000")
     if most is not None:
         n = most["numbers"]
