@@ -81,6 +81,73 @@ def two_contenders_of_one_client_have_keys_of_their_own():
     wait_until(lambda: not keys(), "nothing stays")
 
 
+# ---- Connections ---------------------------------------------------------------------------------
+
+
+class Counting(Relay):
+    """Knows how often it was connected to."""
+
+    def __init__(self):
+        self.accepted = 0
+        super().__init__(Running.server.port)
+
+    def accept(self):
+        self.accepted += 1
+        super().accept()
+
+
+@mode("failures")
+def a_client_asks_its_first_question_on_the_connection_that_it_keeps():
+    relay = Counting()
+    equal(run("-u", url(port=relay.port), "lock", "m", "--", "true").code, 0)
+    equal(relay.accepted, 1)
+    relay.stop()
+
+
+@mode("failures")
+def a_client_owns_more_mutexes_than_may_join_queues_at_a_time():
+    done = run("bench", "many", "--mutexes", "2000", "--rounds", "1", "--ttl", "2s", "--transition", "20s", "--json")
+    equal(done.code, 0)
+    numbers = json.loads(read(done.out))["questions"]["many"]["numbers"]
+    equal((numbers["mutexes"], numbers["lost"], numbers["connections"]), (2000, 0, 1))
+
+
+class Encrypted(servers.Etcd):
+    """It wants a certificate of its clients, too."""
+
+    def endpoint(self):
+        return super().endpoint().replace("http:", "https:")
+
+    def ctl(self, *arguments, told=""):
+        files = zip(("cacert", "cert", "key"), ("ca.pem", "client.pem", "client.key"))
+        return super().ctl(*(f"--{what}={os.path.abspath(file)}" for what, file in files), *arguments, told=told)
+
+
+def certify(name, *more):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
+                    "2", "-subj", "/CN=" + name, "-keyout", name + ".key", "-out", name + ".pem", *more],
+                   check=True, stderr=subprocess.DEVNULL)
+
+
+@mode("failures")
+def servers_and_clients_prove_who_they_are_by_certificates():
+    certify("ca")
+    for name in ("server", "client"):
+        certify(name, "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "subjectAltName=IP:127.0.0.1")
+    server = Encrypted()
+    files = zip(("cert", "key", "trusted-ca"), ("server.pem", "server.key", "ca.pem"))
+    server.more = ("--client-cert-auth", *(f"--{what}-file={os.path.abspath(file)}" for what, file in files))
+    server.start()
+    known, proof = "tls-ca=ca.pem", "tls-cert=client.pem&tls-key=client.key"
+    for options, code, words in ((f"{known}&{proof}", 0, ""), (f"tls-verify=no&{proof}", 0, ""),
+                                 (proof, 69, "has a certificate that is not trusted"),
+                                 (known, 77, "(tls-cert, tls-key)"),
+                                 (f"{known}&{proof}&tls-server-name=other", 69, "is not trusted")):
+        done = run("-u", f"etcds://127.0.0.1:{server.port}/tests?{options}", "lock", "m", "--", "true")
+        true(done.code == code and words in done.said(), f"{options}: {done.code}, {done.said()}")
+    server.stop()
+
+
 # ---- Lost replies --------------------------------------------------------------------------------
 
 
