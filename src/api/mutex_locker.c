@@ -431,16 +431,17 @@ int sb_mutex_locker_begin(struct sb_mutex_locker *locker, bool once, struct simb
     return code;
 }
 
+/* Only the caller's thread begins what is idle. */
 enum sb_part_sight sb_mutex_locker_look(struct sb_mutex_locker *locker, int *ret_code)
 {
     enum sb_part_sight sight = SB_PART_ASKED;
     int code = SIMBA_OK;
 
+    *ret_code = SIMBA_OK;
+    if (locker->phase == IDLE)
+        return sb_service_status(locker->service) == SIMBA_INITIAL ? SB_PART_IDLE : SB_PART_LEAVING;
     pthread_mutex_lock(&locker->lock);
-    if (locker->phase == IDLE) {
-        sight =
-            sb_service_status(locker->service) == SIMBA_INITIAL ? SB_PART_IDLE : SB_PART_LEAVING;
-    } else if (is_settled(locker)) {
+    if (is_settled(locker)) {
         code = locker->code != SIMBA_ECONTENDED ? locker->code : SIMBA_OK;
         sight = locker->code == SIMBA_OK ? SB_PART_HELD : SB_PART_REFUSED;
     } else if (locker->answered) {
