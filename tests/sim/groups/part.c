@@ -121,6 +121,7 @@ static void stand_still(struct grp_group *g, size_t part)
         return;
     w->counts[GRP_LOST_STEPPING]++;
     lose(w, g->number, part);
+    grp_member_changed(w, g->number);
 }
 
 static enum sb_part_sight look(void *user, size_t part)
