@@ -420,10 +420,10 @@ def a_member_that_has_no_leader_is_passed_over_when_a_client_is_opened():
 
 
 def fill(server):
-    """Until the alarm is on."""
-    for index in range(40):
+    """Until the alarm is on, and there is no room for a transaction that writes nothing either."""
+    for index in range(100):
         try:
-            server.ctl("put", f"key-{index}", "x" * 16000)
+            server.ctl("put", f"key-{index}", "x" * (16000 if index < 2 else 500))
         except subprocess.CalledProcessError as full:
             contains(full.stderr, "space exceeded")
             break

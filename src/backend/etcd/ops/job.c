@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define DELAY_MS 500
@@ -283,30 +284,33 @@ void sb_etcd_job_txn(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *j
     sb_etcd_job_call(job, "/etcdserverpb.KV/Txn", sb_etcd_txn_end(job->store->txn), step);
 }
 
-Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job)
+void *sb_etcd_job_answer_to(struct sb_etcd_job *job, const ProtobufCMessageDescriptor *descriptor,
+                            size_t header_at)
 {
-    Etcd__TxnAnswer *answer = sb_etcd_call_unpack(job->call, &etcd__txn_answer__descriptor);
+    void *answer = sb_etcd_call_unpack(job->call, descriptor);
+    const Etcd__Header *header = NULL;
 
-    if (answer == NULL || !sb_etcd_is_header(answer->header)) {
+    if (answer != NULL)
+        memcpy(&header, (char *)answer + header_at, sizeof header);
+    if (!sb_etcd_is_header(header)) {
         sb_etcd_free_message(answer);
         sb_etcd_job_fail_nonsense(job);
         return NULL;
     }
-    sb_etcd_leases_confirm(&job->store->leases, answer->header, job->moment);
+    sb_etcd_leases_confirm(&job->store->leases, header, job->moment);
     return answer;
+}
+
+Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job)
+{
+    return sb_etcd_job_answer_to(job, &etcd__txn_answer__descriptor,
+                                 offsetof(Etcd__TxnAnswer, header));
 }
 
 Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job)
 {
-    Etcd__RangeAnswer *answer = sb_etcd_call_unpack(job->call, &etcd__range_answer__descriptor);
-
-    if (answer == NULL || !sb_etcd_is_header(answer->header)) {
-        sb_etcd_free_message(answer);
-        sb_etcd_job_fail_nonsense(job);
-        return NULL;
-    }
-    sb_etcd_leases_confirm(&job->store->leases, answer->header, job->moment);
-    return answer;
+    return sb_etcd_job_answer_to(job, &etcd__range_answer__descriptor,
+                                 offsetof(Etcd__RangeAnswer, header));
 }
 
 void sb_etcd_job_await(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job))

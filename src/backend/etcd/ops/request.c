@@ -30,6 +30,42 @@ static void look_alone(struct sb_etcd_job *job)
     sb_etcd_look(job);
 }
 
+static void on_own_key(struct sb_etcd_job *job)
+{
+    Etcd__RangeAnswer *answer = sb_etcd_job_range_answer(job);
+    const struct sb_etcd_latch *latch = job->latch;
+    bool mine;
+
+    if (answer == NULL)
+        return;
+    mine = latch->node == SB_ETCD_NODE_THERE && answer->n_kvs > 0 &&
+           answer->kvs[0]->create_revision == latch->created;
+    sb_etcd_free_message(answer);
+    if (mine)
+        sb_etcd_job_answer_mine(job);
+    else
+        look_alone(job);
+}
+
+/* By a read: while the space alarm is on, some servers (3.5.1) refuse all transactions. */
+static void read_own_key(struct sb_etcd_job *job)
+{
+    struct sb_etcd_range range;
+    char key[SB_ETCD_KEY_SIZE];
+
+    sb_etcd_latch_key(key, job->latch);
+    sb_etcd_range_key(&range, key);
+    sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_own_key);
+}
+
+static bool owns(const struct sb_etcd_job *job)
+{
+    const struct sb_etcd_latch *latch = job->latch;
+
+    return latch != NULL && latch->node == SB_ETCD_NODE_THERE && latch->granted &&
+           !latch->leaving && latch->lease->id != 0;
+}
+
 static void on_compared(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
 {
     struct guards *guards = SB_CONTAINER(struct guards, call, call);
@@ -46,7 +82,9 @@ static void on_compared(struct sb_etcd_call *call, const struct simba_error *err
 
         job->queued = NULL;
         job->calling = false;
-        if (error->code != SIMBA_OK)
+        if (error->code == SIMBA_ESTORE && owns(job))
+            read_own_key(job);
+        else if (error->code != SIMBA_OK)
             sb_etcd_job_fail(job, error, false);
         else if (answer != NULL && answer->succeeded && job->latch->node == SB_ETCD_NODE_THERE)
             sb_etcd_job_answer_mine(job);
@@ -120,14 +158,6 @@ void sb_etcd_guards_send(simba_backend *store)
             on_compared(&guards->call, &error, false);
         }
     }
-}
-
-static bool owns(const struct sb_etcd_job *job)
-{
-    const struct sb_etcd_latch *latch = job->latch;
-
-    return latch != NULL && latch->node == SB_ETCD_NODE_THERE && latch->granted &&
-           !latch->leaving && latch->lease->id != 0;
 }
 
 /* The others that the same keep-alive serves come along: see sb_etcd_guards_send. */
