@@ -25,6 +25,7 @@ EXCUSED_EXITS = [(78, "tokens"),           # while a server that lost its data h
                  (77, "denied")]           # while a new password is not known to both
 ENDED_BY_FORCE = {"doubt", "killed", "crashed"}  # terms that nobody gave back
 UNAVAILABLE = "69"
+LOST = -20  # SIMBA_ELOST
 AGREED_NS = int(6e9)  # a fail-over, and what an attempt before it may last
 LED_NS = int(1.5e9)   # in which a leader writes, whatever it does besides
 LEASE_NS = int(LEASE_SECONDS * 1e9)
@@ -219,6 +220,22 @@ def check_callbacks(history):
                 yield event.at, f"{event.words[1]}: {wrong}"
 
 
+def check_losses(history):
+    """A release is not told lost before the lease is over by the owner's own clock: until then nobody else can have had
+    it."""
+    ended = {}  # who: when its last term was over
+    for event in history.of("unlocked", "stopped"):
+        _, who, code = event.words
+        since, ended[who] = ended.get(who, history.start), event.at
+        terms = [term for term in history.terms
+                 if term.who == who and term.how == "yield" and since < term.begin < event.at]
+        excused = who.split("/")[0] in history.equals or any(
+            begin <= event.at and end >= since for what in ("overlap", "split", "tokens")
+            for begin, end in history.excused[what])
+        if int(code) == LOST and terms and all(term.deadline > event.at for term in terms) and not excused:
+            yield event.at, f"{who} is told that '{terms[0].mutex}' was lost, within its lease"
+
+
 def check_resource(history):
     """The resource takes no lower token after a higher one, and no update is lost."""
     highest, counters = {}, {}
@@ -303,6 +320,7 @@ RULES = {
     "all of a set": check_whole,
     "tokens grow": check_tokens,
     "callbacks alternate": check_callbacks,
+    "no false loss": check_losses,
     "fenced resource": check_resource,
     "leader after healing": check_leaders,
     "turn after healing": check_turns,

@@ -138,6 +138,19 @@ STORIES = [
     ("a stop that was given up drops on_released",
      "1000 starting lead w3-1/c\n1001 begin-acquired lead w3-1/c 9\n1002 end-acquired lead w3-1/c\n"
      "1003 stopped lead w3-1/c -11\n1004 starting lead w3-1/c\n1005 begin-acquired lead w3-1/c 9", None),
+    ("a release within the lease is told lost",
+     "1000 believe lock w2-1/l 7 2000\n1100 yield lock w2-1/l\n1150 unlocked lock w2-1/l -20", "no false loss"),
+    ("a release past the lease is told lost",
+     "1000 believe lock w2-1/l 7 1140\n1100 yield lock w2-1/l\n1150 unlocked lock w2-1/l -20\n"
+     "1160 believe lock w2-1/l 9 2100\n1170 yield lock w2-1/l\n1180 unlocked lock w2-1/l 0", None),
+    ("a stop within the lease is told lost",
+     "1000 believe lead w2-1/c 7 2000\n1100 yield lead w2-1/c\n1150 stopped lead w2-1/c -20", "no false loss"),
+    ("a release is told lost after the store lost its data",
+     "1000 believe lock w2-1/l 7 2000\n1050 excuse tokens\n1060 unexcuse tokens\n1100 yield lock w2-1/l\n"
+     "1150 unlocked lock w2-1/l -20", None),
+    ("a set of which one was over is told lost",
+     GROUPS + "1120 believe b w2-1/m 8 1180\n1120 believe c w2-1/m 9 1900\n1170 yield b w2-1/m\n1170 yield c w2-1/m\n"
+     "1190 unlocked set w2-1/m -20", None),
     ("the resource takes a lower token", "480 write lead 5 w0-1/c 3", "fenced resource"),
     ("the resource refuses a lower token", "480 refuse-write lead 5 w0-1/c", None),
     ("an update is lost", "480 write lead 6 w0-1/c 2", "fenced resource"),
