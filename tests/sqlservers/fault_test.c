@@ -268,6 +268,39 @@ static void a_connection_may_take_longer_than_the_request_that_needs_it(void **s
     proxy_stop(&proxy);
 }
 
+static struct proxy silent;
+static int looks_left; /* at the table of waiters, until the server falls silent */
+
+static void fall_silent(bool from_server, const char *bytes, size_t count)
+{
+    if (!from_server && memmem(bytes, count, "simba_waiter", strlen("simba_waiter")) != NULL &&
+        --looks_left == 0)
+        atomic_store(&silent.swallow, true);
+}
+
+/* The client says once in its life that there is no queue, so it must be true. */
+static void a_server_that_falls_silent_is_not_taken_for_one_without_a_queue(void **state)
+{
+    struct server other = server;
+    int code = SIMBA_EUNAVAILABLE;
+
+    for (int look = 1; code != SIMBA_OK; look++) {
+        struct host host;
+
+        looks_left = look;
+        atomic_store(&silent.swallow, false);
+        proxy_start_watched(&silent, server.port, fall_silent);
+        other.port = silent.port;
+        code = host_open(&host, server_url(&other, dialect_admin, "connect-timeout=1s"));
+        assert_true(code == SIMBA_OK || code == SIMBA_EUNAVAILABLE);
+        assert_int_equal(host.log_count, 0);
+        assert_true(look > 1 || code != SIMBA_OK); /* the twin: it does look */
+        if (code == SIMBA_OK)
+            assert_true(host_close(&host));
+        proxy_stop(&silent);
+    }
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static void a_table_that_is_dropped_is_created_again(void **state)
@@ -435,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_pause_past_the_lease_ends_the_belief_in_time),
         cmocka_unit_test(connections_that_are_killed_lose_nothing_that_is_held),
         cmocka_unit_test(a_connection_may_take_longer_than_the_request_that_needs_it),
+        cmocka_unit_test(a_server_that_falls_silent_is_not_taken_for_one_without_a_queue),
         cmocka_unit_test(a_table_that_is_dropped_is_created_again),
         cmocka_unit_test_setup(a_wrong_password_is_denied, create_plain),
         cmocka_unit_test(a_server_that_is_not_there_is_unavailable),

@@ -276,17 +276,26 @@ static void tell_no_queue(const struct sb_mysql_connection *c, const char *why)
               why);
 }
 
+static int create_waiters(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
+{
+    int code = SIMBA_OK;
+
+    if (c->read_only) {
+        code = sb_mysql_fail_read_only(failure);
+        failure->remedy = SB_SQL_GIVE_UP;
+    } else if (sb_mysql_call_query(c, CREATE_WAITER) != 0) {
+        code = sb_mysql_fail(c, false, failure);
+    }
+    return code;
+}
+
 static int find_or_create_waiters(struct sb_mysql_connection *c, struct sb_sql_failure *failure)
 {
     int64_t fits;
     int code = ask_number(c, find_waiters, &fits, failure);
 
-    failure->remedy = SB_SQL_GIVE_UP;
     if (code == SIMBA_OK && fits == -1) {
-        code = c->read_only ? sb_mysql_fail_read_only(failure) : SIMBA_OK;
-        failure->remedy = SB_SQL_GIVE_UP;
-        if (code == SIMBA_OK && sb_mysql_call_query(c, CREATE_WAITER) != 0)
-            code = sb_mysql_fail(c, false, failure);
+        code = create_waiters(c, failure);
         if (code == SIMBA_OK)
             code = ask_number(c, find_waiters, &fits, failure);
     }
