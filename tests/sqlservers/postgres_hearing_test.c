@@ -74,7 +74,7 @@ static void begins_to_give_back(struct host *host, const struct call *held, stru
 {
     *release = host_call(SIMBA_OP_RELEASE, held->request.mutex, held->request.id, held->revision);
     release->request.reserve_ms = RESERVE_MS;
-    hears(host, "another", "a"); /* so that the loop does not carry it out itself */
+    hears(host, "another", "x"); /* so that the loop does not carry it out itself */
     host_submit(host, release, 1);
 }
 
@@ -164,7 +164,7 @@ static void a_waiter_that_meets_the_lock_of_one_that_overtakes_it_is_in_line_aga
                 " 20000, owner_id = 'jvm', version = version + 1 WHERE mutex = 'overtaken'",
                 dialect_now_ms, dialect_now_ms, dialect_now_ms);
     snprintf(instant, sizeof instant, "%s", server_sql(&server, "SELECT clock_timestamp()"));
-    hears(&two, "another", "b"); /* so that the loop does not carry it out itself */
+    hears(&two, "another", "x"); /* so that the loop does not carry it out itself */
     attempt.request.reserve_ms = RESERVE_MS;
     host_submit(&two, &attempt, 1);
     assert_true(test_wait(one_has_read_its_place, instant));
