@@ -3,6 +3,7 @@
  * happen is that a token goes back, that somebody is locked out for good, or that an owner is not
  * told.
  */
+#include "backend/host.h"
 #include "lib/locker.h"
 #include "server.h"
 
@@ -11,6 +12,7 @@
 #include <stdatomic.h>
 
 #define HOUR 3600
+#define RESERVE_MS 900
 #define LEASE "ttl=300ms&transition=900ms&jitter=0ms..50ms"
 
 static struct server stepped;
@@ -119,11 +121,44 @@ static void a_step_ahead_ends_the_term_and_the_owner_is_told(void **state)
     server_step_clock(&stepped, 0);
 }
 
+static struct call ask(struct host *host, enum simba_op op, const char *id, uint64_t revision)
+{
+    struct call call = host_reserve(host, op, "win", id, revision, RESERVE_MS);
+
+    assert_int_equal(call.code, SIMBA_OK);
+    return call;
+}
+
+/* What the store keeps of it would count for an hour. */
+static void a_waiter_that_wins_before_a_step_back_leaves_no_place(void **state)
+{
+    struct host owner, waiter;
+    struct call held;
+
+    assert_int_equal(host_open(&owner, stepped.url), SIMBA_OK);
+    assert_int_equal(host_open(&waiter, stepped.url), SIMBA_OK);
+    server_step_clock(&stepped, HOUR);
+    held = ask(&owner, SIMBA_OP_ACQUIRE, "a", 0);
+    assert_string_equal(ask(&waiter, SIMBA_OP_ACQUIRE, "b", 0).owner, "a");
+    ask(&owner, SIMBA_OP_RELEASE, "a", held.revision);
+    held = ask(&waiter, SIMBA_OP_ACQUIRE, "b", 0);
+    assert_string_equal(held.owner, "b");
+    ask(&waiter, SIMBA_OP_RELEASE, "b", held.revision);
+    server_step_clock(&stepped, 0);
+    assert_string_equal(server_sql(&stepped,
+                                   "SELECT count(*) FROM simba_waiter WHERE mutex = 'win'%s",
+                                   dialect_counts),
+                        "0");
+    assert_true(host_close(&waiter));
+    assert_true(host_close(&owner));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_back_takes_nothing_from_the_owner),
         cmocka_unit_test(a_step_ahead_ends_the_term_and_the_owner_is_told),
+        cmocka_unit_test(a_waiter_that_wins_before_a_step_back_leaves_no_place),
     };
 
     if (!server_is_installed() || access(SERVER_FAKETIME_LIBRARY, R_OK) != 0)

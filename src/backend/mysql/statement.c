@@ -105,8 +105,9 @@ static const struct statement statements[SB_MYSQL_STATEMENTS] = {
                                  " w ON w.mutex = ? AND w.id = ?"
                                  " SET owner_id = ?, " SB_MYSQL_SET_LEASE_TIMES
                                  ", acquired_at = " NOW " | 1" SB_MYSQL_BEGIN_TERM
-                                 ", version = last_insert_id(version + 1), w.since = 0,"
-                                 " w.reserved_until = " NOW " WHERE m.mutex = ? AND " MAY_ACQUIRE(
+                                 ", version = last_insert_id(version + 1),"
+                                 " w.reserved_until = " SB_MYSQL_WON
+                                 " WHERE m.mutex = ? AND " MAY_ACQUIRE(
                                      SB_MYSQL_IS_FREE_FOR_ALL
                                      " OR (" IS_FREE " AND (w.reserved_until > " NOW " OR ? = 0))"),
                                  "miitlmrix"},

@@ -58,13 +58,15 @@
     "INSERT INTO " SB_MYSQL_WAITERS " (mutex, id, since, client, reserved_until, note) VALUES "
 
 /* What the note of a waiter says whose last reservation was over when it came, and how long its
- * next one lasts. A row without a `since` is of one that has won. */
+ * next one lasts. */
 #define SB_MYSQL_LATE "'late'"
 #define SB_MYSQL_LATE_MS "1000"
-#define SB_MYSQL_IS_OVER "reserved_until BETWEEN 1 AND " SB_MYSQL_NOW
+/* Of the row of one that has won: long over, also after a step of the clock. */
+#define SB_MYSQL_WON "1"
+#define SB_MYSQL_IS_OVER "reserved_until BETWEEN " SB_MYSQL_WON " AND " SB_MYSQL_NOW
 #define SB_MYSQL_IS_MISSED                                                                         \
-    SB_MYSQL_IS_OVER " AND reserved_until > " SB_MYSQL_NOW                                         \
-                     " - 5000 AND since > 0 AND note <> " SB_MYSQL_LATE
+    "reserved_until BETWEEN " SB_MYSQL_NOW " - 5000 AND " SB_MYSQL_NOW " AND note "                \
+    "<> " SB_MYSQL_LATE
 
 /* A row in the queue is left alone. One that was reserved for has its old place: another has
  * overtaken it, or it comes too late. The server may take longer for the commit of each release
@@ -86,7 +88,8 @@
 #define SB_MYSQL_FIRST "= 0 ORDER BY since, id LIMIT 1"
 /* And a waiter of one client that was called, and has not come in time. */
 #define SB_MYSQL_PASSED                                                                            \
-    "BETWEEN 1 AND " SB_MYSQL_NOW " AND client = ? AND since > 0 ORDER BY reserved_until LIMIT 1"
+    "BETWEEN " SB_MYSQL_WON " + 1 AND " SB_MYSQL_NOW                                               \
+    " AND client = ? ORDER BY reserved_until LIMIT 1"
 
 /* Behind those of the repository: */
 enum sb_mysql_statement {
