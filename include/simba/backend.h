@@ -110,7 +110,8 @@ enum simba_op {
      * clock or nothing. Change no property. Only with `has_properties`. */
     SIMBA_OP_GET_PROPERTY,
     /* Write `value` as the property of that name. With an `id`: only if the owner is `id`;
-     * otherwise change nothing and answer SIMBA_ELOST. A repetition does no harm. Only with
+     * otherwise change nothing and answer SIMBA_ELOST. Without, tell the observers of the mutex, as
+     * of a change of its owner, where the store can. A repetition does no harm. Only with
      * `has_properties`. */
     SIMBA_OP_SET_PROPERTY,
     /* If nobody owns and the revision of the record is `revision`: remove the record, the queue and

@@ -4,7 +4,11 @@
  *
  *     waits for long, with a priority    asks the owner to hand over to it
  *     wins after a wait                  looks whether the mutex should pass on to another
- *     renews                             looks whether its term should end
+ *     renews, or is told of a change     looks whether its term should end
+ *
+ * A store that pushes tells its followers of a request as of a change of the owner. An owner
+ * becomes one when it has owned for FOLLOW_MS: many terms are over by then, and the store would
+ * have had to make a subscription for nothing.
  *
  * A look is a request of its own, behind the answer to an ACQUIRE or a GUARD, so it delays no
  * renewal, and nothing waits for it but on_acquired. A look that fails is no look: the next renewal
@@ -23,6 +27,8 @@
 /* How long the store gets to answer, and on_acquired waits for that. */
 #define LOOK_MS 1000
 
+#define FOLLOW_MS 500
+
 /* Refusals in a row after which the store is not asked again. One alone may be a table that another
  * client is creating. */
 #define REFUSALS_MAX 3
@@ -40,6 +46,8 @@ struct sb_handover_watch {
     /* Loop thread only. */
     struct sb_service *service; /* NULL before the first step; then it never changes */
     struct sb_timer timer;      /* armed while a contender with a priority waits */
+    struct sb_timer follows;    /* armed while an owner does not follow yet */
+    bool looks_again;           /* a change was told while a look was under way */
     bool waits;                 /* without a failure; the timer runs */
     int64_t waiting_ms;         /* since when it has had to wait for this term; 0: it has not */
     bool asking;                /* a request of a waiter is under way */
@@ -167,6 +175,8 @@ static void take_request(const struct look *look, const struct simba_handover *r
         sb_service_call(watch->service, &watch->call);
 }
 
+static void begin_look(struct sb_handover_watch *watch, bool passes);
+
 static void on_looked(struct sb_request *base, const struct simba_reply *reply)
 {
     struct look *look = (struct look *)base;
@@ -181,18 +191,34 @@ static void on_looked(struct sb_request *base, const struct simba_reply *reply)
     }
     atomic_store(&watch->looking, false);
     sb_engine_tell_progress(watch->config.engine); /* on_acquired may wait for it */
+    if (watch->looks_again)
+        begin_look(watch, false);
     end_look(look);
 }
 
 static void begin_look(struct sb_handover_watch *watch, bool passes)
 {
-    struct look *look = atomic_load(&watch->looking) ? NULL : make_look(watch);
+    struct look *look;
 
+    watch->looks_again = atomic_load(&watch->looking);
+    look = watch->looks_again ? NULL : make_look(watch);
     if (look == NULL)
         return;
     look->passes = passes;
     atomic_store(&watch->looking, true);
     ask(look, SIMBA_OP_GET_PROPERTY, on_looked);
+}
+
+/* What was asked before that went unheard. */
+static void on_follow_due(struct sb_timer *timer)
+{
+    struct sb_handover_watch *watch = SB_CONTAINER(struct sb_handover_watch, follows, timer);
+
+    SB_CHECK(on_loop(watch), "a timer fires on the loop thread");
+    if (!sb_service_is_owner(watch->service))
+        return;
+    sb_service_follow(watch->service);
+    begin_look(watch, false);
 }
 
 /* ---- A waiter with a priority ---------------------------------------------------------------- */
@@ -322,12 +348,19 @@ void sb_handover_watch_step(struct sb_handover_watch *watch, struct sb_service *
             event->now_ms - watch->waiting_ms >= watch->config.look_after_ms)
             begin_look(watch, true);
         watch->waiting_ms = 0;
+        sb_loop_arm(sb_engine_loop(watch->config.engine), &watch->follows,
+                    sb_later(event->now_ms, FOLLOW_MS));
     } else if (answers && event->op == SIMBA_OP_ACQUIRE) {
         on_acquire_answered(watch, event);
     } else if (answers && event->op == SIMBA_OP_GUARD && event->answer == SB_ANSWER_MINE &&
                sb_service_is_owner(service)) {
         begin_look(watch, false);
+    } else if ((event->type == SB_EVENT_CHANGED || event->type == SB_EVENT_WAKE) &&
+               sb_service_is_owner(service)) {
+        begin_look(watch, false);
     }
+    if (step->released)
+        sb_loop_cancel(sb_engine_loop(watch->config.engine), &watch->follows);
     if (event->type == SB_EVENT_STOP || step->stopped)
         set_waits(watch, false);
 }
@@ -384,6 +417,7 @@ int sb_handover_watch_create(const struct sb_handover_config *config,
     pthread_mutex_init(&watch->lock, NULL);
     watch->call.run = run_handover;
     watch->timer.fire = on_waited;
+    watch->follows.fire = on_follow_due;
     *ret_watch = watch;
     return SIMBA_OK;
 }

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The default of -w is a lease, in which the owner hears of the request and its successor takes the
- * mutex, and this time for its command to end. */
+/* The default of -w is a lease, in which the owner hears of the request at the latest and its
+ * successor takes the mutex, and this time for its command to end. */
 #define GRACE_MS 10000
 
 /* Between two looks at the owner. */
@@ -303,8 +303,7 @@ static int ask(void)
         return cli_fail(&handover.error);
     handover.wait_ms = request->left_ms;
     if (!handover.cli->quiet)
-        cli_message("%s is asked to hand '%s' over; it hears of that when it renews its lease",
-                    request->owner, handover.mutex);
+        cli_message("%s is asked to hand '%s' over", request->owner, handover.mutex);
     return await();
 }
 
@@ -352,9 +351,10 @@ static const char details[] =
     "SIGTERM, and with SIGKILL after the time of their -k; then they release the mutex. 'lead' "
     "and\n"
     "'schedule' wait for it again 5s later, behind the others; 'lock' exits with the exit code of\n"
-    "its command. They hear of the request when they renew their lease, a ttl later at most. The\n"
-    "JVM library, 'simba acquire' and programs that use libsimba without on_handover do not know\n"
-    "of it. 'simba release --force' is for those, and for an owner that hangs.\n"
+    "its command. They hear of the request at once, but on MySQL and MariaDB when they renew\n"
+    "their lease, a ttl later at most. The JVM library, 'simba acquire' and programs that use\n"
+    "libsimba without on_handover do not know of it. 'simba release --force' is for those, and\n"
+    "for an owner that hangs.\n"
     "\n"
     "The first in line gets the mutex. With --to it is that waiter, which must wait already: the\n"
     "others get the mutex for a moment, start nothing, and pass it on; but a 'lock' that has\n"

@@ -81,6 +81,10 @@ void sb_service_drop(struct sb_service *service);
 const char *sb_service_mutex(const struct sb_service *service);
 const char *sb_service_id(const struct sb_service *service);
 
+/* Lets a contender hear of changes of the mutex from now on, as its followers do, until it stops.
+ * Loop thread only. */
+void sb_service_follow(struct sb_service *service);
+
 /* Whether the calling thread is inside one of its callbacks. */
 bool sb_service_is_inside(const struct sb_service *service);
 

@@ -211,6 +211,12 @@ static void set_following(struct sb_service *s, bool on)
     ops->listen(s->engine->backend, s->member.mutex, NULL, on);
 }
 
+void sb_service_follow(struct sb_service *s)
+{
+    if (s->listening)
+        set_following(s, true);
+}
+
 /* A contender with on_notify is told of changes from the first attempt that it has lost until it
  * stops. One that wins at once costs the store nothing more. */
 static bool begins_to_follow(const struct sb_service *s, const struct sb_event *event)

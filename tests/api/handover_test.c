@@ -157,6 +157,36 @@ static void an_owner_hears_of_a_request_and_gives_way(void **state)
     probe_close(client);
 }
 
+static bool has_passed(void *user)
+{
+    return simba_now_ms() >= *(int64_t *)user;
+}
+
+/* The first in its first moments, the second when the owner follows what is told of the mutex. */
+static void an_owner_that_never_renews_hears_of_two_requests(void **state)
+{
+    simba_client *client = probe_open("memory:rarely?ttl=1h&transition=1h&stop-timeout=20s");
+    struct simba_handover request;
+    struct part a = {0};
+
+    (void)state;
+    join(&a, client, "a", 0, SIMBA_UNSET);
+    a.gives_way = false;
+    probe_wait_count(&a.acquired, 1);
+    request = request_to(&a, "");
+    ask(client, &request);
+    probe_wait_count(&a.asked, 1);
+    assert_int_equal(simba_contender_stop(a.contender, NULL), SIMBA_OK);
+    assert_int_equal(simba_contender_start(a.contender, NULL), SIMBA_OK);
+    probe_wait_count(&a.acquired, 2);
+    assert_true(test_wait(has_passed, &(int64_t){simba_now_ms() + 1000}));
+    request = request_to(&a, "");
+    ask(client, &request);
+    probe_wait_count(&a.asked, 2);
+    simba_contender_close(a.contender);
+    probe_close(client);
+}
+
 static void the_mutex_passes_on_to_the_waiter_that_is_named(void **state)
 {
     simba_client *client = probe_open("memory:named?" OPTIONS);
@@ -505,6 +535,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_owner_hears_of_a_request_and_gives_way),
+        cmocka_unit_test(an_owner_that_never_renews_hears_of_two_requests),
         cmocka_unit_test(the_mutex_passes_on_to_the_waiter_that_is_named),
         cmocka_unit_test(a_request_ends_no_other_term),
         cmocka_unit_test(a_request_that_is_over_or_makes_no_sense_is_none),

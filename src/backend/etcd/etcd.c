@@ -226,6 +226,30 @@ static void listen_contender(simba_backend *store, struct sb_etcd_mutex *mutex, 
         sb_etcd_latch_drop(latch);
 }
 
+static void on_property_changed(void *user, enum sb_etcd_change change, int64_t lease)
+{
+    struct sb_etcd_mutex *mutex = user;
+    const struct simba_backend_host *host = mutex->store->host;
+
+    (void)lease;
+    if (change != SB_ETCD_DELETED)
+        host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
+}
+
+static void listen_observer(simba_backend *store, struct sb_etcd_mutex *mutex, bool on)
+{
+    char folder[SB_ETCD_KEY_SIZE];
+
+    if (on && mutex->observers++ == 0) {
+        sb_etcd_property_key(folder, store->options.prefix, mutex->name, "");
+        mutex->properties =
+            sb_etcd_watch(&store->watches, folder, true, 0, on_property_changed, mutex);
+    } else if (!on && mutex->observers > 0 && --mutex->observers == 0) {
+        sb_etcd_unwatch(&store->watches, &mutex->watcher);
+        sb_etcd_unwatch(&store->watches, &mutex->properties);
+    }
+}
+
 static void listen_to(simba_backend *store, const char *name, const char *id, bool on)
 {
     struct sb_etcd_mutex *mutex =
@@ -236,10 +260,8 @@ static void listen_to(simba_backend *store, const char *name, const char *id, bo
     mutex->users++; /* it stays meanwhile */
     if (id != NULL)
         listen_contender(store, mutex, id, on);
-    else if (on)
-        mutex->observers++;
-    else if (mutex->observers > 0 && --mutex->observers == 0)
-        sb_etcd_unwatch(&store->watches, &mutex->watcher);
+    else
+        listen_observer(store, mutex, on);
     mutex->users--;
     sb_etcd_mutex_drop(mutex);
 }

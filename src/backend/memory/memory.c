@@ -314,7 +314,7 @@ static void answer_list(simba_backend *client, struct simba_request *request)
 
 /* With the store's lock held. */
 static int write_property(struct sb_memory_records *records, const struct simba_request *request,
-                          int64_t now_ms)
+                          int64_t now_ms, struct notice **notices)
 {
     struct sb_memory_record *record = sb_memory_ensure(records, request->mutex);
 
@@ -323,6 +323,8 @@ static int write_property(struct sb_memory_records *records, const struct simba_
     if (request->id != NULL &&
         !(sb_memory_is_owned(record, now_ms) && is_mine(record, request->id)))
         return SIMBA_ELOST;
+    if (request->id == NULL)
+        add_change(notices, record);
     return sb_memory_property_set(record, request->property, request->value, simba_wall_ms(now_ms));
 }
 
@@ -331,15 +333,17 @@ static void answer_property(simba_backend *client, struct simba_request *request
     struct sb_memory_records *records = &client->store->records;
     struct simba_reply reply = SIMBA_REPLY_INIT;
     struct simba_property property;
+    struct notice *notices = NULL;
     int64_t now_ms;
 
     pthread_mutex_lock(&client->store->lock);
     now_ms = simba_now_ms();
     if (request->op == SIMBA_OP_SET_PROPERTY)
-        reply.code = write_property(records, request, now_ms);
+        reply.code = write_property(records, request, now_ms, &notices);
     sb_memory_property_get(sb_memory_find(records, request->mutex), request->property,
                            simba_wall_ms(now_ms), &property);
     pthread_mutex_unlock(&client->store->lock);
+    send_notices(client->store, notices, request->mutex);
     reply.property = &property;
     client->host->reply(client->host, request, &reply);
 }

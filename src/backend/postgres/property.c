@@ -40,7 +40,10 @@ enum { COLUMN_VALUE, COLUMN_WRITTEN_AT, COLUMN_NOW, COLUMNS };
     " ON CONFLICT (mutex, name) DO UPDATE SET value = excluded.value,"                             \
     " written_at = excluded.written_at"
 
-static const char write_property[] = WRITE OVERWRITE;
+/* What others write for the owner is told to all clients that listen: it is rare. */
+static const char write_property[] =
+    WRITE OVERWRITE " RETURNING pg_catalog.pg_notify('" SB_POSTGRES_CHANNEL
+                    "'::pg_catalog.text, mutex::pg_catalog.text)";
 
 static const char write_as_owner[] =
     WRITE " FROM " TABLE " m WHERE m.mutex" IS "$1 AND m.owner_id COLLATE pg_catalog.\"C\"" IS
@@ -174,6 +177,7 @@ int sb_postgres_find_properties(struct sb_postgres_connection *c, struct sb_sql_
 
 struct answer {
     size_t index; /* of the result that counts */
+    bool writes;
     struct simba_property *property;
     bool hit;
 };
@@ -185,7 +189,7 @@ static int take(void *user, size_t index, const PGresult *result)
 
     if (index != answer->index)
         return SIMBA_OK;
-    if (PQresultStatus(result) == PGRES_COMMAND_OK) {
+    if (answer->writes) {
         answer->hit = strcmp(PQcmdTuples((PGresult *)(uintptr_t)result), "0") != 0;
         return SIMBA_OK;
     }
@@ -222,7 +226,7 @@ int sb_postgres_property(struct sb_sql_connection *connection,
     const char *values[] = {property->mutex, property->name, property->value, property->id};
     bool writes = property->value != NULL;
     int count;
-    struct answer answer = {.index = 1, .property = ret_property};
+    struct answer answer = {.index = 1, .writes = writes, .property = ret_property};
     struct sb_postgres_exchange exchange = {.take = take, .user = &answer};
     char text[SB_POSTGRES_TEXT_MAX];
     int code = init_table(c, writes, failure);
@@ -234,9 +238,11 @@ int sb_postgres_property(struct sb_sql_connection *connection,
     count = !c->has_properties ? 0 : !writes ? 2 : property->id == NULL ? 3 : 4;
     write_text(c, property, text);
     sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
-    sb_postgres_exchange_send_values(
-        &exchange, text, values, count, writes,
-        (struct sb_postgres_shape){writes ? 0 : COLUMNS, SB_POSTGRES_ROW});
+    sb_postgres_exchange_send_values(&exchange, text, values, count, writes,
+                                     (struct sb_postgres_shape){!writes                ? COLUMNS
+                                                                : property->id == NULL ? 1
+                                                                                       : 0,
+                                                                SB_POSTGRES_ROW});
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code != SIMBA_OK)
         c->has_properties = false;

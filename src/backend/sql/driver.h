@@ -297,8 +297,8 @@ struct sb_sql_driver {
     /* Creates what is missing of the schema. */
     int (*init_schema)(struct sb_sql_connection *connection, struct sb_sql_failure *failure);
 
-    /* A mutex was released or changed its owner, and that is committed. `to` is the waiter to tell;
-     * NULL: everybody. May be NULL. */
+    /* A mutex was released or changed its owner, or a property was written that its owner should
+     * hear of, and that is committed. `to` is the waiter to tell; NULL: everybody. May be NULL. */
     void (*announce)(struct sb_sql_connection *connection, enum simba_notice notice,
                      const char *mutex, const struct sb_sql_waiter *to);
 

@@ -122,6 +122,18 @@ bool sb_zk_properties_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, con
     return !text.cut;
 }
 
+bool sb_zk_split_property_path(const char *path, const char *base,
+                               char ret_mutex[SIMBA_MUTEX_MAX + 1])
+{
+    char folder[SB_ZK_PATH_SIZE];
+    const char *name;
+    struct sb_text text;
+
+    sb_text_init(&text, folder, sizeof folder);
+    sb_text_add(&text, "%s" PROPERTIES, base);
+    return !text.cut && sb_zk_split_path(path, folder, ret_mutex, &name) && name[0] != '\0';
+}
+
 bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_MUTEX_MAX + 1],
                       const char **ret_node)
 {

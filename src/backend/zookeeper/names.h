@@ -49,6 +49,10 @@ bool sb_zk_property_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const
                          const char *name);
 bool sb_zk_properties_path(char ret_path[SB_ZK_PATH_SIZE], const char *base, const char *mutex);
 
+/* The mutex of a property's path; false for any other path. */
+bool sb_zk_split_property_path(const char *path, const char *base,
+                               char ret_mutex[SIMBA_MUTEX_MAX + 1]);
+
 /* Takes BASE/MUTEX or BASE/MUTEX/NODE apart; *ret_node is "" or points into `path`. False when the
  * path is not below `base`, or its mutex has a name that none can have. */
 bool sb_zk_split_path(const char *path, const char *base, char ret_mutex[SIMBA_MUTEX_MAX + 1],

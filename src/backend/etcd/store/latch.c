@@ -32,6 +32,7 @@ static void free_mutex(struct sb_etcd_mutex *mutex)
 {
     sb_hash_table_remove(&mutex->store->mutexes, &mutex->node);
     sb_etcd_unwatch(&mutex->store->watches, &mutex->watcher);
+    sb_etcd_unwatch(&mutex->store->watches, &mutex->properties);
     while (mutex->latches != NULL) {
         struct sb_etcd_latch *latch = mutex->latches;
 

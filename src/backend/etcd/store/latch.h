@@ -34,7 +34,8 @@ struct sb_etcd_mutex {
     unsigned users;                  /* jobs that are about it, and functions that go on with it */
     unsigned observers;              /* that want to hear of changes */
     struct sb_etcd_watcher *watcher; /* for them; NULL: none */
-    int64_t owner_lease;             /* of the first key, when it was looked at last; 0: none */
+    struct sb_etcd_watcher *properties; /* the same, of what is remembered of the mutex */
+    int64_t owner_lease;                /* of the first key, when it was looked at last; 0: none */
     char name[];
 };
 

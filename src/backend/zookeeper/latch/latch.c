@@ -232,8 +232,12 @@ void sb_zk_unwatch_observed(simba_backend *store, struct sb_zk_mutex *mutex)
         sb_zk_unwatch_children(&store->session, path);
     if (mutex->watches_parent)
         sb_zk_unwatch_node(&store->session, path);
+    if (mutex->property[0] != '\0' &&
+        sb_zk_property_path(path, store->options.base, mutex->name, mutex->property))
+        sb_zk_unwatch_node(&store->session, path);
     mutex->watches_children = false;
     mutex->watches_parent = false;
+    mutex->property[0] = '\0';
 }
 
 void sb_zk_watches_lost(simba_backend *store)
@@ -244,6 +248,7 @@ void sb_zk_watches_lost(simba_backend *store)
         mutex->watches_children = false;
         mutex->watches_parent = false;
         mutex->watched[0] = '\0';
+        mutex->property[0] = '\0';
         for (struct sb_zk_latch *latch = mutex->latches; latch != NULL; latch = latch->next) {
             latch->watched[0] = '\0';
             sb_zk_latch_forget_succession(latch);

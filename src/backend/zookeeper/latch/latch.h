@@ -33,7 +33,8 @@ struct sb_zk_mutex {
     /* Watches for the observers; those that have not fired: */
     bool watches_children;
     bool watches_parent;
-    char watched[SB_ZK_NODE_MAX + 1]; /* the leader's node; empty: none */
+    char watched[SB_ZK_NODE_MAX + 1];           /* the leader's node; empty: none */
+    char property[SIMBA_PROPERTY_NAME_MAX + 1]; /* the one that was read last; empty: none */
     char name[SIMBA_MUTEX_MAX + 1];
 };
 

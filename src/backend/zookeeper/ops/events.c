@@ -228,6 +228,18 @@ static void wake_latches(simba_backend *store, struct sb_zk_mutex *mutex, const 
     }
 }
 
+/* What is remembered of a mutex may be for its owner. */
+static void on_property(simba_backend *store, const char *name)
+{
+    const struct simba_backend_host *host = store->host;
+    struct sb_zk_mutex *mutex = sb_zk_mutex_find(&store->mutexes, name);
+
+    if (mutex == NULL || mutex->observers == 0)
+        return;
+    mutex->property[0] = '\0';
+    host->notice(host, SIMBA_NOTICE_CHANGED, name, NULL);
+}
+
 void sb_zk_on_watch(void *user, const char *path, bool deleted)
 {
     simba_backend *store = user;
@@ -236,6 +248,10 @@ void sb_zk_on_watch(void *user, const char *path, bool deleted)
     struct sb_zk_mutex *mutex;
     const char *node;
 
+    if (sb_zk_split_property_path(path, store->options.base, name)) {
+        on_property(store, name);
+        return;
+    }
     if (!sb_zk_split_path(path, store->options.base, name, &node))
         return;
     mutex = sb_zk_mutex_find(&store->mutexes, name);

@@ -2,9 +2,11 @@
  * property.c - GET_PROPERTY and SET_PROPERTY. A property is the data of a plain node; the folder of
  * a mutex's properties stands beside that of the latches, where no participant looks.
  *
- *     GET   [check rights] --> write the folder: its time is now --> read the node
- *     SET   [read the owner] --> [check rights] --> write the node
- *           a folder or node that is missing is made
+ *    GET  [watch the node] -> [check rights] -> write the folder: its time is now -> read the node
+ *    SET  [read the owner] -> [check rights] -> write the node
+ *          a folder or node that is missing is made
+ *
+ * The node is watched, also where it is missing, if the client has observers of the mutex.
  *
  * Only a write tells the servers' clock. It also makes the read that follows see all that was
  * written before. A client that may only read is told no time.
@@ -328,6 +330,25 @@ static void begin(struct property *p)
         work(p);
 }
 
+/* ---- The watch ------------------------------------------------------------------------------- */
+
+static void on_watched(struct sb_zk_call *call)
+{
+    begin((struct property *)call); /* a hint: what has failed is told by the next call */
+}
+
+/* True: it is on its way, and the reading follows. */
+static bool watch(struct property *p, const char *name)
+{
+    struct sb_zk_mutex *mutex = sb_zk_mutex_find(&p->store->mutexes, p->mutex);
+
+    if (p->writes || mutex == NULL || mutex->observers == 0)
+        return false;
+    sb_text_copy(mutex->property, sizeof mutex->property, name);
+    sb_zk_exists(next_call(p, on_watched), p->node, true);
+    return true;
+}
+
 /* ---- The owner ------------------------------------------------------------------------------- */
 
 static void on_owner(struct sb_zk_job *job, const struct simba_reply *reply)
@@ -382,7 +403,7 @@ void sb_zk_property_start(simba_backend *store, struct simba_request *request)
         fail(p, ZBADARGUMENTS);
     } else if (p->id[0] != '\0') {
         read_owner(p);
-    } else {
+    } else if (!watch(p, request->property)) {
         begin(p);
     }
 }
