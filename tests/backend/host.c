@@ -36,6 +36,7 @@ static void on_reply(const struct simba_backend_host *base, struct simba_request
     call->fence = reply->fence;
     call->as_of_ms = reply->as_of_ms;
     call->waiters = reply->waiters;
+    call->held_ms = reply->held_ms;
     call->place = reply->place;
     copy_list(call, reply);
     if (reply->error != NULL)

@@ -58,6 +58,7 @@ struct call {
     uint64_t fence;
     int64_t as_of_ms;
     int64_t waiters;
+    int64_t held_ms;
     int64_t place;
     int64_t reserved_left_ms;
     bool missed;

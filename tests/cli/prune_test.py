@@ -204,6 +204,26 @@ def status_shows_what_is_held_and_by_whom(prefix):
     let_go(holder)
 
 
+@on_stores_that_remember
+def status_shows_since_when_it_is_held_whatever_the_tokens_are(prefix):
+    """Tokens of Redis are times of the day unless there were larger ones; and a name may have been forgotten."""
+    def held_s(mutex):
+        return json.loads(out("status", "--json", mutex))[0]["held_ms"] / 1000
+
+    mutex = prefix + "m"
+    for fence in (1, 3000000000000000):
+        equal(raised(mutex, fence), "raised")
+        begin = time.monotonic()
+        holder = hold(mutex)
+        wait_until(lambda: held_s(mutex) > 1, "it has been held for more than a second")
+        true(held_s(mutex) <= time.monotonic() - begin, "it has been held since before")
+        true(0 <= json.loads(out("status", "--json", mutex + "*"))[0]["held_ms"] / 1000 <= time.monotonic() - begin,
+             "the list says something else")
+        let_go(holder)
+        if fence == 1:
+            removed(mutex)
+
+
 @THE.case
 def watch_without_names_follows_new_ones_too(prefix):
     before = hold(prefix + "before")

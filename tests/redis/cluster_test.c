@@ -246,8 +246,8 @@ static void move_keys(const char *mutex, size_t from, size_t to)
 {
     server_do(&nodes[from],
               "MIGRATE 127.0.0.1 %d %s 0 5000 KEYS simba:{%s} simba:{%s}:contender "
-              "simba:{%s}:fence",
-              nodes[to].port, "", mutex, mutex, mutex);
+              "simba:{%s}:fence simba:{%s}:since",
+              nodes[to].port, "", mutex, mutex, mutex, mutex);
 }
 
 static void end_move(const char *mutex, size_t to)
@@ -269,7 +269,7 @@ static void a_slot_on_the_move_is_asked_for_where_its_keys_are(void **state)
 
     assert_int_equal(host_open(&host, cluster_url("")), SIMBA_OK);
     call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
-    host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0); /* all three keys are there */
+    host_do(&host, SIMBA_OP_ACQUIRE, "m", "b", 0); /* all keys are there */
     begin_move("m", from, to);
     move_keys("m", from, to);
     assert_string_equal(host_do(&host, SIMBA_OP_GUARD, "m", "a", call.revision).owner, "a");
@@ -410,7 +410,7 @@ static void the_rights_for_a_cluster_are_enough_and_needed(void **state)
 
     assert_int_equal(try_with("+cluster|slots +asking", "m"), SIMBA_OK);
     assert_int_equal(try_with("+asking", "m"), SIMBA_EDENIED);
-    server_do(&nodes[from], "ZADD simba:{m}:contender 1 x"); /* all three keys are there */
+    server_do(&nodes[from], "ZADD simba:{m}:contender 1 x"); /* all keys are there */
     begin_move("m", from, to);
     move_keys("m", from, to);
     assert_int_not_equal(try_with("+cluster|slots", "m"), SIMBA_OK);

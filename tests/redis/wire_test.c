@@ -94,10 +94,26 @@ static void an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_cha
     assert_lease("simba:{m}", HOST_LEASE_MS);
     assert_heard("simba:{m}", "acquired@@a");
     assert_heard_no_more();
-    assert_int_equal(server_number(&server, "DBSIZE"), 2);
+    assert_int_equal(server_number(&server, "DBSIZE"), 3);
     assert_int_equal(server_number(&server, "PTTL simba:{m}:fence"), -1);
     assert_int_equal(strtoull(server_text(&server, "GET simba:{m}:fence"), NULL, 10),
                      call.revision);
+    assert_int_equal(server_number(&server, "PTTL simba:{m}:since"), -1);
+    assert_string_equal(server_text(&server, "GET simba:{m}:since") + strlen("1234567890123456"),
+                        "a");
+}
+
+static void a_term_that_the_jvm_began_has_no_time(void **state)
+{
+    struct call call;
+
+    ask(ACQUIRE, "a", 0);
+    call = ask(READ, NULL, 0);
+    assert_in_range(call.held_ms, 0, 60000);
+    server_do(&server, "SET simba:{m} jvm PX 60000");
+    call = ask(READ, NULL, 0);
+    assert_string_equal(call.owner, "jvm");
+    assert_int_equal(call.held_ms, -1);
 }
 
 static void a_lost_acquire_joins_the_queue_once_with_the_servers_time(void **state)
@@ -431,6 +447,7 @@ int main(void)
 #define STEP(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         STEP(an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_channel),
+        STEP(a_term_that_the_jvm_began_has_no_time),
         STEP(a_lost_acquire_joins_the_queue_once_with_the_servers_time),
         STEP(a_guard_sets_the_whole_lease_again_and_says_nothing),
         STEP(a_release_takes_the_oldest_waiter_out_of_the_queue_and_tells_it),

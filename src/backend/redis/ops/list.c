@@ -128,6 +128,8 @@ static void take_record(struct listing *l, size_t index, const struct sb_redis_r
     status->owner.transition_at_ms = sb_later(simba_now_ms(), record->left_ms);
     status->owner.ttl_at_ms = status->owner.transition_at_ms - l->store->options.transition_ms;
     status->owner.fence = record->revision;
+    if (record->held_ms >= 0)
+        status->since_ms = sb_max(1, sb_later(simba_now_ms(), -record->held_ms));
 }
 
 static void note_unreadable(struct listing *l, size_t index, const struct simba_error *error)

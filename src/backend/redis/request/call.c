@@ -95,6 +95,7 @@ bool sb_redis_record_read(struct sb_redis_record *record, const redisReply *repl
         record->place = sb_max(read_number(reply, 4), 0);
     }
     record->waiters = op == SIMBA_OP_READ ? read_number(reply, 3) : -1;
+    record->held_ms = op == SIMBA_OP_READ ? read_number(reply, 4) : -1;
     if (op == SIMBA_OP_QUEUE) {
         record->since_us = sb_max(read_number(reply, 4), 0);
         record->queue = reply->elements > 5 ? reply->element[5] : NULL;
@@ -136,6 +137,7 @@ bool sb_redis_record_done(struct sb_redis_record *record, const redisReply *repl
     record->owned = owned;
     record->revision = (uint64_t)reply->integer;
     record->waiters = -1;
+    record->held_ms = -1;
     if (owned) {
         sb_text_copy(record->owner, sizeof record->owner, request->id);
         record->left_ms = request->ttl_ms + request->transition_ms;

@@ -40,6 +40,7 @@ void sb_redis_request_reply(simba_backend *store, struct simba_request *request,
     reply.missed = record->missed;
     reply.reserved_left_ms = record->reserved_left_ms;
     if (record->owned) {
+        reply.held_ms = record->held_ms;
         reply.fence = record->revision;
         reply.owner = record->owner;
         reply.transition_left_ms = record->left_ms;

@@ -75,6 +75,7 @@ struct sb_redis_record {
     int64_t reserved_left_ms; /* ACQUIRE of a free mutex: reserved for another; 0: it is not */
     uint64_t revision;
     int64_t waiters; /* READ; -1: not told */
+    int64_t held_ms; /* the same */
     /* By the server's clock. ACQUIRE that lost: since when it waits; QUEUE: now; 0: not told. */
     int64_t since_us;
     const struct redisReply *queue;    /* QUEUE: ids and scores, while the record is taken */
