@@ -22,6 +22,7 @@
  *  - A missing handle, argument or ret_ pointer is SIMBA_EMISUSE; a missing name or text is
  *    SIMBA_EINVAL. A comment says where NULL is allowed. Functions that return a value instead of a
  *    code must not be passed a NULL handle.
+ *  - A handle is no address. One that was closed may be used: see "Closed handles" below.
  *  - Results come through ret_ parameters, which stay untouched on failure.
  *  - The library copies strings that it is given. Strings that it passes to a callback are valid
  *    until the callback returns.
@@ -41,9 +42,20 @@
  *    In both cases only that callback still runs, and the object stays valid inside it.
  *  - on_closed is the last callback, once for each close. The application may free `user` when
  *    on_closed returns.
- *  - Close takes NULL. After it nothing may use the object.
+ *  - Close takes NULL. A second close does nothing.
+ *  - Other threads may be inside calls with the handle. An acquire ends with SIMBA_ECLOSED, unless
+ *    it has won; other calls end as usual. Close does not wait for them.
  *  - Close all objects of a client before the client. A client that was closed (SIMBA_OK) calls
  *    nothing of the application any more: no callback, no log function, no executor.
+ *
+ * Closed handles: from the beginning of a close on, on any thread
+ *  - functions that return a code answer SIMBA_ECLOSED, except those that only ask:
+ *    simba_contender_last_error and simba_scheduler_counts answer it when the close is over,
+ *  - functions that answer a question say "no" when the close is over: false, 0, SIMBA_INITIAL,
+ *    nobody, an empty text, -1 for a slot or a descriptor; simba_scheduler_should_stop says true,
+ *  - cancel and close do nothing; simba_client_close answers SIMBA_ECLOSED.
+ * The close of an object is over when it returns or, in the two exceptions above, when that
+ * callback has returned. Texts that a handle has told, such as its id, are freed with the object.
  *
  * Fork: the handles of the parent are dead in the child. Calls return SIMBA_EFORKED, questions
  * answer "no", close does nothing. The child may open clients of its own; but not of SQLite if its
@@ -110,6 +122,7 @@ enum simba_error_group {
     X(EFORKED, -4, MISUSE, "the handle belongs to the parent process")                             \
     X(EUNSUPPORTED, -5, MISUSE, "the store cannot do this")                                        \
     X(EEXISTS, -6, MISUSE, "it exists already")                                                    \
+    X(ECLOSED, -7, MISUSE, "the handle is closed")                                                 \
     X(ECONTENDED, -10, CONTENDED, "another contender owns the mutex")                              \
     X(ETIMEDOUT, -11, CONTENDED, "the time ran out")                                               \
     X(ENOTFOUND, -12, CONTENDED, "there is no such mutex on the store")                            \
@@ -224,10 +237,12 @@ SIMBA_API int simba_client_open(const char *url, const struct simba_client_optio
 SIMBA_API int simba_client_open_config(const char *path, const struct simba_client_options *options,
                                        simba_client **ret_client, struct simba_error *error);
 
-/* Destroys a client. NULL is allowed.
+/* Destroys a client. NULL is allowed. Waits for calls of other threads with the client; questions
+ * to the store end with SIMBA_ECLOSED.
  *   SIMBA_EBUSY    an object of the client is open, and nothing has changed; or a callback of a
  *                  closed object did not return within the stop timeout: call again
- *   SIMBA_EMISUSE  called from a callback */
+ *   SIMBA_EMISUSE  called from a callback, or from the id generator
+ *   SIMBA_ECLOSED  it is closed, or another thread closes it */
 SIMBA_API int simba_client_close(simba_client *client, struct simba_error *error);
 
 /* ---- Locker: acquire, work, release ---------------------------------------------------------- */
@@ -324,7 +339,7 @@ SIMBA_API int simba_locker_release(simba_locker *locker, struct simba_error *err
  *   SIMBA_ESTATE  it was not acquired, or the locker is not `detachable` */
 SIMBA_API int simba_locker_detach(simba_locker *locker, struct simba_error *error);
 
-/* Destroys a locker; releases first if needed. No thread may be in an acquire. */
+/* Destroys a locker; releases first if needed. Ends the acquire that another thread is in. */
 SIMBA_API void simba_locker_close(simba_locker *locker);
 
 /* Answers for this instant. Lock-free, cheap enough for every step of the work. */

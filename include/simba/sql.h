@@ -44,7 +44,8 @@ struct simba_record {
 SIMBA_API int simba_repository_open(const char *url, simba_repository **ret_repository,
                                     struct simba_error *error);
 
-/* Destroys. NULL is allowed. No thread may be in a call. */
+/* Destroys. NULL is allowed. Calls that other threads are in end as usual; new ones answer
+ * SIMBA_ECLOSED. */
 SIMBA_API void simba_repository_close(simba_repository *repository);
 
 /* Creates the table if it is missing. *ret_created: this handle has created it, in this call or

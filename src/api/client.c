@@ -14,8 +14,10 @@
 #include "base/text.h"
 #include "base/url.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 #define DEFAULT_TTL_MS 10000
 #define DEFAULT_TRANSITION_MS 6000
@@ -29,6 +31,9 @@
 #define DEFAULT_DISPATCHER_THREADS 4
 #define DISPATCHER_THREADS_MAX 1024
 #define LONGEST_MS ((int64_t)366 * 24 * 3600 * 1000) /* no duration may be longer than a year */
+
+/* Inside an id generator, whose client is in use. */
+static _Thread_local bool makes_id;
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
@@ -206,7 +211,7 @@ static int find_backend(const struct simba_client_options *options, const simba_
     return code;
 }
 
-/* ---- Opening and closing --------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int read_options(const struct simba_client_options *given,
                         struct simba_client_options *ret_options, struct simba_error *error)
@@ -273,11 +278,20 @@ static int open_engine(const struct simba_client_options *options, simba_url *ur
     return SIMBA_OK;
 }
 
+static void free_client(struct sb_client *client)
+{
+    sb_engine_destroy(client->engine);
+    sb_events_free(client->events);
+    if (client->handle != NULL)
+        sb_handle_free(client->handle);
+    sb_free(client);
+}
+
 /* `url_text`: that of the URL where the store may be down, otherwise NULL. */
 static int open_client(const struct simba_client_options *options, simba_url *url,
                        const char *url_text, simba_client **ret_client, struct simba_error *error)
 {
-    simba_client *client;
+    struct sb_client *client;
     int code = sb_url_resolve(url, error);
 
     if (code != SIMBA_OK)
@@ -285,18 +299,20 @@ static int open_client(const struct simba_client_options *options, simba_url *ur
     client = sb_alloc_zero(sizeof *client);
     if (client == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    if (options->pull_events)
+    client->handle = sb_handle_create(client);
+    if (client->handle == NULL)
+        code = sb_error_plain(error, SIMBA_ENOMEM);
+    if (code == SIMBA_OK && options->pull_events)
         code = sb_events_create(&client->events, error);
     if (code == SIMBA_OK)
         code = open_engine(options, url, url_text, client->events, &client->engine, error);
     if (code != SIMBA_OK) {
-        sb_events_free(client->events);
-        sb_free(client);
+        free_client(client);
         return code;
     }
     client->id_generator = options->id_generator != NULL ? options->id_generator : simba_id_default;
     client->id_user = options->id_user;
-    *ret_client = client;
+    *ret_client = sb_handle_value(client->handle);
     return SIMBA_OK;
 }
 
@@ -341,19 +357,13 @@ int simba_client_open(const char *url_text, const struct simba_client_options *g
     return code;
 }
 
-int simba_client_close(simba_client *client, struct simba_error *error)
-{
-    size_t objects;
-    int code;
+/* ---- Close ----------------------------------------------------------------------------------- */
 
-    if (client == NULL)
-        return SIMBA_OK;
-    code = sb_engine_check_process(client->engine, error);
-    if (code != SIMBA_OK)
-        return code;
-    if (sb_dispatcher_is_on_any())
-        return sb_error_set(error, SIMBA_EMISUSE, "a client cannot be closed from a callback");
-    objects = atomic_load(&client->objects);
+/* Whether nothing is left but the client. A callback, or a call of another thread, may go on. */
+static int settle(struct sb_client *client, struct simba_error *error)
+{
+    size_t objects = atomic_load(&client->objects);
+
     if (objects > 0)
         return sb_error_set(error, SIMBA_EBUSY,
                             "%zu objects of this client are still open; close them first", objects);
@@ -361,67 +371,155 @@ int simba_client_close(simba_client *client, struct simba_error *error)
         return sb_error_set(
             error, SIMBA_EBUSY,
             "a callback of a closed object has not returned; close again when it has");
-    sb_engine_destroy(client->engine);
-    sb_events_free(client->events);
-    sb_free(client);
     return SIMBA_OK;
 }
 
-int simba_client_lease(simba_client *client, int64_t *ret_ttl_ms, int64_t *ret_transition_ms)
+/* Calls that have begun come to their end, questions with SIMBA_ECLOSED, and none begins. Of the
+ * pins one is the handle's and one is mine; the others are short, or of closes that come too
+ * late. */
+static int shut(struct sb_client *client, struct simba_error *error)
 {
-    if (client == NULL || ret_ttl_ms == NULL || ret_transition_ms == NULL)
-        return SIMBA_EMISUSE;
-    *ret_ttl_ms = sb_engine_timing(client->engine)->ttl_ms;
-    *ret_transition_ms = sb_engine_timing(client->engine)->transition_ms;
-    return SIMBA_OK;
+    const struct timespec pause = {0, 1000000};
+    int code;
+
+    if (!sb_handle_begin_close(client->handle))
+        return sb_error_set(error, SIMBA_ECLOSED, "another thread closes this client");
+    atomic_store(&client->closing, true);
+    sb_engine_tell_progress(client->engine);
+    while (sb_handle_pins(client->handle) > 2)
+        nanosleep(&pause, NULL);
+    code = settle(client, error);
+    if (code == SIMBA_OK) {
+        sb_handle_retire(client->handle);
+        return code;
+    }
+    atomic_store(&client->closing, false);
+    sb_handle_reopen(client->handle);
+    return code;
 }
 
-int simba_client_life_fd(simba_client *client)
-{
-    return sb_engine_life_fd(client->engine);
-}
-
-int simba_client_metrics(simba_client *client, struct simba_metrics *metrics)
+/* A callback that still runs may use the client: it comes to its end before. */
+static int close_client(struct sb_client *client, struct simba_error *error)
 {
     int code;
 
-    if (client == NULL || metrics == NULL || metrics->size < sizeof metrics->size)
+    if (sb_dispatcher_is_on_any() || makes_id)
+        return sb_error_set(error, SIMBA_EMISUSE, "a client cannot be closed from a callback");
+    code = atomic_load(&client->objects) > 0 || sb_engine_calls_back(client->engine)
+               ? settle(client, error)
+               : SIMBA_OK;
+    return code == SIMBA_OK ? shut(client, error) : code;
+}
+
+int simba_client_close(simba_client *handle, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL)
+        return SIMBA_OK;
+    code = sb_client_pin(handle, "simba_client_close", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = close_client(client, error);
+    sb_handle_unpin(client->handle);
+    if (code == SIMBA_OK)
+        free_client(client);
+    return code;
+}
+
+/* ---- Times, metrics -------------------------------------------------------------------------- */
+
+int simba_client_lease(simba_client *handle, int64_t *ret_ttl_ms, int64_t *ret_transition_ms)
+{
+    struct sb_client *client;
+    int code;
+
+    if (ret_ttl_ms == NULL || ret_transition_ms == NULL)
         return SIMBA_EMISUSE;
-    code = sb_engine_check_process(client->engine, NULL);
+    code = sb_client_enter(handle, "simba_client_lease", &client, NULL);
+    if (code != SIMBA_OK)
+        return code;
+    *ret_ttl_ms = sb_engine_timing(client->engine)->ttl_ms;
+    *ret_transition_ms = sb_engine_timing(client->engine)->transition_ms;
+    sb_client_leave(client);
+    return SIMBA_OK;
+}
+
+int simba_client_life_fd(simba_client *handle)
+{
+    struct sb_client *client;
+    int fd;
+    int number;
+
+    if (sb_client_enter(handle, "simba_client_life_fd", &client, NULL) != SIMBA_OK) {
+        errno = EBADF;
+        return -1;
+    }
+    fd = sb_engine_life_fd(client->engine);
+    number = errno;
+    sb_client_leave(client);
+    errno = number;
+    return fd;
+}
+
+int simba_client_metrics(simba_client *handle, struct simba_metrics *metrics)
+{
+    struct sb_client *client;
+    int code;
+
+    if (metrics == NULL || metrics->size < sizeof metrics->size)
+        return SIMBA_EMISUSE;
+    code = sb_client_enter(handle, "simba_client_metrics", &client, NULL);
     if (code != SIMBA_OK)
         return code;
     sb_engine_read_metrics(client->engine, metrics);
+    sb_client_leave(client);
     return SIMBA_OK;
 }
 
-int simba_client_metrics_text(simba_client *client, enum simba_metrics_format format, char *buffer,
+int simba_client_metrics_text(simba_client *handle, enum simba_metrics_format format, char *buffer,
                               size_t size, size_t *ret_length)
 {
+    struct sb_client *client;
     int code;
 
-    if (client == NULL || buffer == NULL || size == 0 || ret_length == NULL)
+    if (buffer == NULL || size == 0 || ret_length == NULL)
         return SIMBA_EMISUSE;
     if (format != SIMBA_METRICS_OPENMETRICS && format != SIMBA_METRICS_PROMETHEUS)
         return SIMBA_EINVAL;
-    code = sb_engine_check_process(client->engine, NULL);
+    code = sb_client_enter(handle, "simba_client_metrics_text", &client, NULL);
     if (code != SIMBA_OK)
         return code;
-    return sb_engine_write_metrics(client->engine, format, buffer, size, ret_length);
+    code = sb_engine_write_metrics(client->engine, format, buffer, size, ret_length);
+    sb_client_leave(client);
+    return code;
 }
 
 /* ---- For the objects made from a client ------------------------------------------------------ */
 
-void sb_client_add_object(simba_client *client)
-{
-    atomic_fetch_add(&client->objects, 1);
-}
-
-void sb_client_remove_object(simba_client *client)
+void sb_client_remove_object(struct sb_client *client)
 {
     atomic_fetch_sub(&client->objects, 1);
 }
 
-int sb_client_contender(simba_client *client, const struct sb_service_config *config,
+/* Counted before it is created: a close that finds no object will find none. */
+int sb_client_service(struct sb_client *client, const struct sb_service_config *config,
+                      struct sb_service **ret_service, struct simba_error *error)
+{
+    int code;
+
+    atomic_fetch_add(&client->objects, 1);
+    if (atomic_load(&client->closing))
+        code = sb_error_set(error, SIMBA_ECLOSED, "the client is being closed");
+    else
+        code = sb_service_create(client->engine, config, ret_service, error);
+    if (code != SIMBA_OK)
+        sb_client_remove_object(client);
+    return code;
+}
+
+int sb_client_contender(struct sb_client *client, const struct sb_service_config *config,
                         struct sb_service **ret_service, struct simba_error *error)
 {
     const struct sb_timing *timing = sb_engine_timing(client->engine);
@@ -432,7 +530,9 @@ int sb_client_contender(simba_client *client, const struct sb_service_config *co
     SB_CHECK(config->calls.gone != NULL, "an object is freed with its service");
     if (code == SIMBA_OK && config->id == NULL) {
         full.id = id;
+        makes_id = true;
         code = client->id_generator(client->id_user, id);
+        makes_id = false;
         if (code != SIMBA_OK)
             return sb_error_set(error, code, "the id generator failed: %s", simba_strerror(code));
     }
@@ -444,11 +544,7 @@ int sb_client_contender(simba_client *client, const struct sb_service_config *co
         full.transition_ms = timing->transition_ms;
     if (code == SIMBA_OK)
         code = check_lease(full.ttl_ms, full.transition_ms, error);
-    if (code == SIMBA_OK)
-        code = sb_service_create(client->engine, &full, ret_service, error);
-    if (code == SIMBA_OK)
-        sb_client_add_object(client);
-    return code;
+    return code == SIMBA_OK ? sb_client_service(client, &full, ret_service, error) : code;
 }
 
 void simba_client_cleanup(simba_client **client)

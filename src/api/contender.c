@@ -7,21 +7,22 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "runtime/view.h"
 
 #define DEFAULT_POLL_MS 1000
 #define DEFAULT_PRIORITY_AFTER_MS 30000
 #define PRIORITY_AFTER_MIN_MS 100
 
-/* Both live as long as their service, and so while a callback runs. */
-struct simba_contender {
-    simba_client *client;
+/* Both live as long as their service, and so while a callback runs or a call has them pinned. */
+struct sb_contender {
+    struct sb_client *client;
     struct sb_service *service;
     struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
     struct sb_event_source source;
 };
 
-struct simba_observer {
-    simba_client *client;
+struct sb_observer {
+    struct sb_client *client;
     struct sb_service *service;
     struct sb_event_source source;
 };
@@ -30,7 +31,7 @@ struct simba_observer {
 
 static void on_gone(void *object)
 {
-    simba_contender *contender = object;
+    struct sb_contender *contender = object;
 
     sb_handover_watch_free(contender->watch);
     sb_free(contender);
@@ -39,21 +40,22 @@ static void on_gone(void *object)
 static void on_step(void *object, struct sb_service *service, const struct sb_event *event,
                     const struct sb_step *step)
 {
-    sb_handover_watch_step(((simba_contender *)object)->watch, service, event, step);
+    sb_handover_watch_step(((struct sb_contender *)object)->watch, service, event, step);
 }
 
 static void before_acquired(void *object)
 {
-    sb_handover_watch_await(((simba_contender *)object)->watch);
+    sb_handover_watch_await(((struct sb_contender *)object)->watch);
 }
 
 static void on_stopped(void *object, int code)
 {
-    sb_event_on_stopped(&((simba_contender *)object)->source, code);
+    sb_event_on_stopped(&((struct sb_contender *)object)->source, code);
 }
 
 /* The callbacks become events. */
-static int pull_events(simba_contender *contender, const struct simba_contender_options *options,
+static int pull_events(struct sb_contender *contender,
+                       const struct simba_contender_options *options,
                        struct sb_service_calls *calls, struct simba_error *error)
 {
     bool has_callbacks = options->on_acquired != NULL || options->on_released != NULL ||
@@ -86,7 +88,7 @@ static int check_priority(int priority, struct simba_error *error)
 }
 
 /* Without on_handover a contender pays nothing for hand-overs. */
-static int take_part(simba_contender *contender, const struct simba_contender_options *options,
+static int take_part(struct sb_contender *contender, const struct simba_contender_options *options,
                      struct sb_service_config *config, struct simba_error *error)
 {
     int64_t after_ms = options->priority_after_ms != SIMBA_UNSET ? options->priority_after_ms
@@ -117,20 +119,17 @@ static int take_part(simba_contender *contender, const struct simba_contender_op
     return code;
 }
 
-int simba_contender_create(simba_client *client, const struct simba_contender_options *given,
-                           simba_contender **ret_contender, struct simba_error *error)
+static int create_contender(struct sb_client *client, const struct simba_contender_options *given,
+                            simba_contender **ret_contender, struct simba_error *error)
 {
     static const struct sb_options_form form = {"SIMBA_CONTENDER_OPTIONS_INIT",
                                                 offsetof(struct simba_contender_options, id),
                                                 sizeof(struct simba_contender_options)};
     struct simba_contender_options options = SIMBA_CONTENDER_OPTIONS_INIT;
     struct sb_service_config config = {0};
-    simba_contender *contender;
+    struct sb_contender *contender;
     int code;
 
-    if (client == NULL || ret_contender == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_contender_create needs a client and ret_contender");
     code = sb_options_read(&form, given, &options, error);
     if (code != SIMBA_OK)
         return code;
@@ -150,7 +149,7 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
     config.calls.on_closed = options.on_closed;
     config.calls.closed_user = options.user;
     config.calls.gone = on_gone;
-    config.calls.object = contender;
+    config.object = contender;
     code = pull_events(contender, &options, &config.calls, error);
     if (code == SIMBA_OK)
         code = take_part(contender, &options, &config, error);
@@ -160,87 +159,154 @@ int simba_contender_create(simba_client *client, const struct simba_contender_op
         on_gone(contender);
         return code;
     }
-    *ret_contender = contender;
+    *ret_contender = sb_service_handle(contender->service);
     return SIMBA_OK;
 }
 
-int simba_contender_start(simba_contender *contender, struct simba_error *error)
+int simba_contender_create(simba_client *handle, const struct simba_contender_options *options,
+                           simba_contender **ret_contender, struct simba_error *error)
 {
-    if (contender == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_start needs a contender");
-    return sb_service_start(contender->service, error);
-}
-
-int simba_contender_stop(simba_contender *contender, struct simba_error *error)
-{
-    if (contender == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_stop needs a contender");
-    return sb_service_stop(contender->service, error);
-}
-
-int simba_contender_begin_stop(simba_contender *contender, struct simba_error *error)
-{
-    if (contender == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_begin_stop needs a contender");
-    return sb_service_begin_stop(contender->service, error);
-}
-
-void simba_contender_close(simba_contender *contender)
-{
-    if (contender == NULL || sb_engine_check_process(contender->client->engine, NULL) != SIMBA_OK)
-        return;
-    sb_client_remove_object(contender->client);
-    sb_service_close(contender->service);
-}
-
-bool simba_contender_is_owner(const simba_contender *contender)
-{
-    return sb_service_is_owner(contender->service);
-}
-
-bool simba_contender_is_in_ttl(const simba_contender *contender)
-{
-    return sb_service_is_in_ttl(contender->service);
-}
-
-int64_t simba_contender_place(const simba_contender *contender)
-{
-    return sb_service_place(contender->service);
-}
-
-uint64_t simba_contender_fence(const simba_contender *contender)
-{
-    return sb_service_fence(contender->service);
-}
-
-enum simba_status simba_contender_status(const simba_contender *contender)
-{
-    return sb_service_status(contender->service);
-}
-
-int64_t simba_contender_deadline_ms(const simba_contender *contender)
-{
-    return sb_service_deadline_ms(contender->service);
-}
-
-int64_t simba_contender_window_ms(const simba_contender *contender)
-{
-    return sb_service_window_ms(contender->service);
-}
-
-bool simba_contender_handover_asked(simba_contender *contender, struct simba_handover *ret_request)
-{
-    return sb_handover_watch_asked(contender->watch, contender->service, ret_request);
-}
-
-int simba_contender_set_priority(simba_contender *contender, int priority,
-                                 struct simba_error *error)
-{
+    struct sb_client *client;
     int code;
 
+    if (handle == NULL || ret_contender == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_contender_create needs a client and ret_contender");
+    code = sb_client_enter(handle, "simba_contender_create", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = create_contender(client, options, ret_contender, error);
+    sb_client_leave(client);
+    return code;
+}
+
+/* Pins the contender for a call that answers with a code. */
+static int use_contender(simba_contender *handle, const char *call,
+                         struct sb_contender **ret_contender, struct simba_error *error)
+{
+    void *object;
+    int code = sb_handle_use(handle, call, "a contender", &object, error);
+
+    if (code == SIMBA_OK)
+        *ret_contender = object;
+    return code;
+}
+
+int simba_contender_start(simba_contender *handle, struct simba_error *error)
+{
+    struct sb_contender *contender;
+    int code = use_contender(handle, "simba_contender_start", &contender, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_start(contender->service, error);
+    sb_service_unpin(contender->service);
+    return code;
+}
+
+int simba_contender_stop(simba_contender *handle, struct simba_error *error)
+{
+    struct sb_contender *contender;
+    int code = use_contender(handle, "simba_contender_stop", &contender, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_stop(contender->service, error);
+    sb_service_unpin(contender->service);
+    return code;
+}
+
+int simba_contender_begin_stop(simba_contender *handle, struct simba_error *error)
+{
+    struct sb_contender *contender;
+    int code = use_contender(handle, "simba_contender_begin_stop", &contender, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_begin_stop(contender->service, error);
+    sb_service_unpin(contender->service);
+    return code;
+}
+
+void simba_contender_close(simba_contender *handle)
+{
+    struct sb_contender *contender = sb_handle_ask(handle);
+
     if (contender == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_set_priority needs a contender");
-    code = check_priority(priority, error);
+        return;
+    if (sb_service_begin_close(contender->service)) {
+        sb_client_remove_object(contender->client);
+        sb_service_close(contender->service);
+    }
+    sb_service_unpin(contender->service);
+}
+
+bool simba_contender_is_owner(const simba_contender *handle)
+{
+    return sb_view_is_owner_of(handle);
+}
+
+bool simba_contender_is_in_ttl(const simba_contender *handle)
+{
+    const struct sb_handle_view *view = sb_handle_look(handle);
+
+    return view != NULL && sb_view_is_in_ttl(view) && sb_handle_is_valid(handle);
+}
+
+int64_t simba_contender_place(const simba_contender *handle)
+{
+    const struct sb_handle_view *view = sb_handle_look(handle);
+    int64_t place = view != NULL ? sb_view_place(view) : 0;
+
+    return sb_handle_is_valid(handle) ? place : 0;
+}
+
+uint64_t simba_contender_fence(const simba_contender *handle)
+{
+    const struct sb_handle_view *view = sb_handle_look(handle);
+    uint64_t fence = view != NULL ? sb_view_fence(view) : 0;
+
+    return sb_handle_is_valid(handle) ? fence : 0;
+}
+
+enum simba_status simba_contender_status(const simba_contender *handle)
+{
+    return sb_view_status_of(handle);
+}
+
+int64_t simba_contender_deadline_ms(const simba_contender *handle)
+{
+    const struct sb_handle_view *view = sb_handle_look(handle);
+    int64_t deadline_ms = view != NULL ? sb_view_deadline_ms(view) : 0;
+
+    return sb_handle_is_valid(handle) ? deadline_ms : 0;
+}
+
+int64_t simba_contender_window_ms(const simba_contender *handle)
+{
+    const struct sb_handle_view *view = sb_handle_look(handle);
+    int64_t window_ms = view != NULL ? sb_view_window_ms(view) : 0;
+
+    return sb_handle_is_valid(handle) ? window_ms : 0;
+}
+
+bool simba_contender_handover_asked(simba_contender *handle, struct simba_handover *ret_request)
+{
+    struct sb_contender *contender = sb_handle_ask(handle);
+    bool asked;
+
+    if (contender == NULL)
+        return false;
+    asked = sb_handover_watch_asked(contender->watch, contender->service, ret_request);
+    sb_service_unpin(contender->service);
+    return asked;
+}
+
+static int set_priority(const struct sb_contender *contender, int priority,
+                        struct simba_error *error)
+{
+    int code = check_priority(priority, error);
+
     if (code == SIMBA_OK && contender->watch == NULL)
         code = sb_error_set(error, SIMBA_ESTATE, "a contender with a priority needs on_handover");
     if (code == SIMBA_OK)
@@ -248,26 +314,64 @@ int simba_contender_set_priority(simba_contender *contender, int priority,
     return code;
 }
 
-const char *simba_contender_id(const simba_contender *contender)
+int simba_contender_set_priority(simba_contender *handle, int priority, struct simba_error *error)
 {
-    return sb_service_id(contender->service);
+    struct sb_contender *contender;
+    int code = use_contender(handle, "simba_contender_set_priority", &contender, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = set_priority(contender, priority, error);
+    sb_service_unpin(contender->service);
+    return code;
 }
 
-const char *simba_contender_mutex(const simba_contender *contender)
+/* The strings are freed with the contender. */
+const char *simba_contender_id(const simba_contender *handle)
 {
-    return sb_service_mutex(contender->service);
+    struct sb_contender *contender = sb_handle_ask(handle);
+    const char *id = contender != NULL ? sb_service_id(contender->service) : "";
+
+    if (contender != NULL)
+        sb_service_unpin(contender->service);
+    return id;
 }
 
-void simba_contender_state(simba_contender *contender, struct simba_state *ret_state)
+const char *simba_contender_mutex(const simba_contender *handle)
 {
-    sb_service_state(contender->service, ret_state);
+    struct sb_contender *contender = sb_handle_ask(handle);
+    const char *mutex = contender != NULL ? sb_service_mutex(contender->service) : "";
+
+    if (contender != NULL)
+        sb_service_unpin(contender->service);
+    return mutex;
 }
 
-int simba_contender_last_error(simba_contender *contender, struct simba_error *error)
+void simba_contender_state(simba_contender *handle, struct simba_state *ret_state)
 {
+    const struct simba_state none = SIMBA_STATE_NONE;
+    struct sb_contender *contender = sb_handle_ask(handle);
+
+    *ret_state = none;
     if (contender == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_contender_last_error needs a contender");
-    return sb_service_last_error(contender->service, error);
+        return;
+    sb_service_state(contender->service, ret_state);
+    sb_service_unpin(contender->service);
+}
+
+int simba_contender_last_error(simba_contender *handle, struct simba_error *error)
+{
+    struct sb_contender *contender;
+    void *object;
+    int code =
+        sb_handle_ask_code(handle, "simba_contender_last_error", "a contender", &object, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    contender = object;
+    code = sb_service_last_error(contender->service, error);
+    sb_service_unpin(contender->service);
+    return code;
 }
 
 void simba_contender_cleanup(simba_contender **contender)
@@ -300,7 +404,7 @@ static int read_observer_options(const struct simba_observer_options *given,
 }
 
 /* The callbacks become events. */
-static int pull_observer_events(simba_observer *observer,
+static int pull_observer_events(struct sb_observer *observer,
                                 const struct simba_observer_options *options,
                                 struct sb_service_calls *calls, struct simba_error *error)
 {
@@ -318,17 +422,14 @@ static int pull_observer_events(simba_observer *observer,
     return SIMBA_OK;
 }
 
-int simba_observer_create(simba_client *client, const struct simba_observer_options *given,
-                          simba_observer **ret_observer, struct simba_error *error)
+static int create_observer(struct sb_client *client, const struct simba_observer_options *given,
+                           simba_observer **ret_observer, struct simba_error *error)
 {
     struct simba_observer_options options;
     struct sb_service_config config = {0};
-    simba_observer *observer;
+    struct sb_observer *observer;
     int code;
 
-    if (client == NULL || ret_observer == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_observer_create needs a client and ret_observer");
     code = read_observer_options(given, &options, error);
     if (code != SIMBA_OK)
         return code;
@@ -342,55 +443,109 @@ int simba_observer_create(simba_client *client, const struct simba_observer_opti
     config.calls.on_closed = options.on_closed;
     config.calls.closed_user = options.user;
     config.calls.gone = sb_free;
-    config.calls.object = observer;
+    config.object = observer;
     observer->client = client;
     code = pull_observer_events(observer, &options, &config.calls, error);
     if (code == SIMBA_OK)
-        code = sb_service_create(client->engine, &config, &observer->service, error);
+        code = sb_client_service(client, &config, &observer->service, error);
     if (code != SIMBA_OK) {
         sb_free(observer);
         return code;
     }
-    sb_client_add_object(client);
-    *ret_observer = observer;
+    *ret_observer = sb_service_handle(observer->service);
     return SIMBA_OK;
 }
 
-int simba_observer_start(simba_observer *observer, struct simba_error *error)
+int simba_observer_create(simba_client *handle, const struct simba_observer_options *options,
+                          simba_observer **ret_observer, struct simba_error *error)
 {
-    if (observer == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_observer_start needs an observer");
-    return sb_service_start(observer->service, error);
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || ret_observer == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_observer_create needs a client and ret_observer");
+    code = sb_client_enter(handle, "simba_observer_create", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = create_observer(client, options, ret_observer, error);
+    sb_client_leave(client);
+    return code;
 }
 
-int simba_observer_stop(simba_observer *observer, struct simba_error *error)
+static int use_observer(simba_observer *handle, const char *call, struct sb_observer **ret_observer,
+                        struct simba_error *error)
 {
-    if (observer == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_observer_stop needs an observer");
-    return sb_service_stop(observer->service, error);
+    void *object;
+    int code = sb_handle_use(handle, call, "an observer", &object, error);
+
+    if (code == SIMBA_OK)
+        *ret_observer = object;
+    return code;
 }
 
-void simba_observer_close(simba_observer *observer)
+int simba_observer_start(simba_observer *handle, struct simba_error *error)
 {
-    if (observer == NULL || sb_engine_check_process(observer->client->engine, NULL) != SIMBA_OK)
+    struct sb_observer *observer;
+    int code = use_observer(handle, "simba_observer_start", &observer, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_start(observer->service, error);
+    sb_service_unpin(observer->service);
+    return code;
+}
+
+int simba_observer_stop(simba_observer *handle, struct simba_error *error)
+{
+    struct sb_observer *observer;
+    int code = use_observer(handle, "simba_observer_stop", &observer, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_stop(observer->service, error);
+    sb_service_unpin(observer->service);
+    return code;
+}
+
+void simba_observer_close(simba_observer *handle)
+{
+    struct sb_observer *observer = sb_handle_ask(handle);
+
+    if (observer == NULL)
         return;
-    sb_client_remove_object(observer->client);
-    sb_service_close(observer->service);
+    if (sb_service_begin_close(observer->service)) {
+        sb_client_remove_object(observer->client);
+        sb_service_close(observer->service);
+    }
+    sb_service_unpin(observer->service);
 }
 
-enum simba_status simba_observer_status(const simba_observer *observer)
+enum simba_status simba_observer_status(const simba_observer *handle)
 {
-    return sb_service_status(observer->service);
+    return sb_view_status_of(handle);
 }
 
-const char *simba_observer_mutex(const simba_observer *observer)
+const char *simba_observer_mutex(const simba_observer *handle)
 {
-    return sb_service_mutex(observer->service);
+    struct sb_observer *observer = sb_handle_ask(handle);
+    const char *mutex = observer != NULL ? sb_service_mutex(observer->service) : "";
+
+    if (observer != NULL)
+        sb_service_unpin(observer->service);
+    return mutex;
 }
 
-void simba_observer_state(simba_observer *observer, struct simba_state *ret_state)
+void simba_observer_state(simba_observer *handle, struct simba_state *ret_state)
 {
+    const struct simba_state none = SIMBA_STATE_NONE;
+    struct sb_observer *observer = sb_handle_ask(handle);
+
+    *ret_state = none;
+    if (observer == NULL)
+        return;
     sb_service_state(observer->service, ret_state);
+    sb_service_unpin(observer->service);
 }
 
 void simba_observer_cleanup(simba_observer **observer)

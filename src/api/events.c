@@ -11,7 +11,7 @@
  */
 #include "api/events.h"
 
-#include "api/client.h"
+#include "api/locker.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -89,7 +89,7 @@ static struct entry *take(struct sb_events *events, bool *ret_missed)
 }
 
 /* Also runs what waits to be run, until that brings an event. */
-static struct entry *take_or_run(simba_client *client, bool *ret_missed)
+static struct entry *take_or_run(struct sb_client *client, bool *ret_missed)
 {
     struct entry *entry = take(client->events, ret_missed);
 
@@ -99,7 +99,7 @@ static struct entry *take_or_run(simba_client *client, bool *ret_missed)
 }
 
 /* What comes after the descriptor has been cleared makes it readable again. */
-static struct entry *take_or_clear(simba_client *client, bool *ret_missed)
+static struct entry *take_or_clear(struct sb_client *client, bool *ret_missed)
 {
     struct entry *entry = take_or_run(client, ret_missed);
     eventfd_t ignored;
@@ -204,18 +204,19 @@ int sb_events_check(const struct sb_events *events, unsigned pull, unsigned allo
 
 struct sb_locker_source {
     struct sb_events *events;
-    simba_locker *locker; /* not touched by the last event */
+    struct sb_locker *locker; /* not touched by the last event */
     void *user;
     char mutex[SIMBA_MUTEX_MAX + 1];
 };
 
 static void add_of_locker(const struct sb_locker_source *source, struct simba_event *event)
 {
-    SB_CHECK(source->locker != NULL, "a locker that tells something is there");
+    const struct sb_locker_ops *ops = source->locker->ops;
+
     event->user = source->user;
-    event->fence = simba_locker_fence(source->locker);
-    event->deadline_ms = simba_locker_deadline_ms(source->locker);
-    add(source->events, event, source->mutex, simba_locker_id(source->locker));
+    event->fence = ops->fence(source->locker, NULL);
+    event->deadline_ms = ops->deadline_ms(source->locker);
+    add(source->events, event, source->mutex, ops->id(source->locker));
 }
 
 static void on_locker_lost(void *user)
@@ -274,7 +275,7 @@ int sb_events_take_locker(struct sb_events *events, const char *mutex,
 }
 
 /* NULL is allowed. */
-void sb_events_set_locker(struct sb_locker_source *source, simba_locker *locker)
+void sb_events_set_locker(struct sb_locker_source *source, struct sb_locker *locker)
 {
     if (source != NULL)
         source->locker = locker;
@@ -323,27 +324,27 @@ void sb_events_free(struct sb_events *events)
 
 /* ---- The public functions -------------------------------------------------------------------- */
 
-int simba_client_event_fd(const simba_client *client)
+int simba_client_event_fd(const simba_client *handle)
 {
-    return client->events != NULL ? client->events->fd : -1;
+    struct sb_client *client;
+    int fd = -1;
+
+    if (sb_client_enter((simba_client *)handle, "simba_client_event_fd", &client, NULL) != SIMBA_OK)
+        return -1;
+    if (client->events != NULL)
+        fd = client->events->fd;
+    sb_client_leave(client);
+    return fd;
 }
 
-int simba_client_next_event(simba_client *client, struct simba_event *ret_event,
-                            struct simba_error *error)
+static int next_event(struct sb_client *client, struct simba_event *ret_event,
+                      struct simba_error *error)
 {
     const struct simba_event none = SIMBA_EVENT_INIT;
     struct entry *entry;
     size_t size;
     bool missed;
-    int code;
 
-    if (client == NULL || ret_event == NULL || ret_event->size < sizeof ret_event->size)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_next_event needs a client and an event that "
-                            "SIMBA_EVENT_INIT has initialised");
-    code = sb_engine_check_process(client->engine, error);
-    if (code != SIMBA_OK)
-        return code;
     if (client->events == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "the client calls back: it was not opened with pull_events");
@@ -356,4 +357,22 @@ int simba_client_next_event(simba_client *client, struct simba_event *ret_event,
     ret_event->size = size;
     sb_free(entry);
     return SIMBA_OK;
+}
+
+int simba_client_next_event(simba_client *handle, struct simba_event *ret_event,
+                            struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || ret_event == NULL || ret_event->size < sizeof ret_event->size)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_next_event needs a client and an event that "
+                            "SIMBA_EVENT_INIT has initialised");
+    code = sb_client_enter(handle, "simba_client_next_event", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = next_event(client, ret_event, error);
+    sb_client_leave(client);
+    return code;
 }

@@ -29,6 +29,7 @@ struct sb_event_source {
 
 /* A locker, of one mutex or of several. It ends with its last event. */
 struct sb_locker_source;
+struct sb_locker;
 
 /* Puts a source in the place of the callbacks and of `user` in a locker's options; `mutex` is what
  * the events name. *ret_source is NULL where the client calls back. Where the creation of the
@@ -36,7 +37,7 @@ struct sb_locker_source;
 int sb_events_take_locker(struct sb_events *events, const char *mutex,
                           struct simba_locker_options *options,
                           struct sb_locker_source **ret_source, struct simba_error *error);
-void sb_events_set_locker(struct sb_locker_source *source, simba_locker *locker);
+void sb_events_set_locker(struct sb_locker_source *source, struct sb_locker *locker);
 
 /* Whether an object's options fit its client. SIMBA_EINVAL: `pull` has more than `allowed`; it has
  * something, and the client calls back; or there are callbacks, and the client does not. */

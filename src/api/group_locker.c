@@ -29,12 +29,14 @@ enum phase {
     TAKING,    /* it still is, and takes one part after the other */
     GIVING_UP, /* it still is, and has not won */
     HELD,      /* acquired and not released, though perhaps lost */
-    LEAVING    /* a thread is giving it back */
+    LEAVING,   /* a thread is giving it back */
+    CLOSED     /* for good */
 };
 
 struct group_locker {
-    simba_locker base; /* first */
-    simba_client *client;
+    struct sb_locker base; /* first */
+    struct sb_handle *handle;
+    struct sb_client *client;
     struct simba_locker_options options; /* without names */
     struct sb_locker_source *source;     /* NULL: the client calls back */
     char *name;               /* of the semaphore; of the set: its names, with blanks between */
@@ -51,6 +53,7 @@ struct group_locker {
     pthread_cond_t changed;
     enum phase phase;
     bool telling;   /* a callback of the application runs */
+    bool retires;   /* its end is that of the handle */
     bool lost_told; /* once for each acquire */
 
     /* The thread that acquires. */
@@ -62,7 +65,7 @@ struct group_locker {
     struct sb_mutex_locker *lockers[]; /* `most` of them */
 };
 
-static struct group_locker *group_of(const simba_locker *base)
+static struct group_locker *group_of(const struct sb_locker *base)
 {
     return (struct group_locker *)base;
 }
@@ -85,9 +88,31 @@ static void drop(void *user)
         return;
     pthread_cond_destroy(&group->changed);
     pthread_mutex_destroy(&group->lock);
+    if (group->handle != NULL)
+        sb_handle_free(group->handle);
     sb_free(group->plan.parts);
     sb_free(group->name);
     sb_free(group);
+}
+
+/* The handle, with all its pins, holds the parts and one reference. */
+static void end_handle(struct group_locker *group, bool last)
+{
+    if (!last)
+        return;
+    for (size_t i = group->plan.count; i-- > 0;)
+        sb_service_drop(sb_mutex_locker_service(group->lockers[i]));
+    drop(group);
+}
+
+static void unpin(struct sb_locker *base)
+{
+    end_handle(group_of(base), sb_handle_unpin(group_of(base)->handle));
+}
+
+static bool begin_close(struct sb_locker *base)
+{
+    return sb_handle_begin_close(group_of(base)->handle);
 }
 
 /* ---- What the application is told ------------------------------------------------------------ */
@@ -110,10 +135,28 @@ static bool begin_telling(struct group_locker *group, bool lost)
 
 static void end_telling(struct group_locker *group)
 {
+    bool retires;
+
     pthread_mutex_lock(&group->lock);
     group->telling = false;
+    retires = group->retires;
     pthread_cond_broadcast(&group->changed);
     pthread_mutex_unlock(&group->lock);
+    if (retires)
+        end_handle(group, sb_handle_retire(group->handle));
+}
+
+/* Inside a callback that the close did not wait for the handle stays valid. */
+static void retire(struct group_locker *group)
+{
+    bool now;
+
+    pthread_mutex_lock(&group->lock);
+    now = !group->telling;
+    group->retires = !now;
+    pthread_mutex_unlock(&group->lock);
+    if (now)
+        end_handle(group, sb_handle_retire(group->handle));
 }
 
 static void on_lost(void *user)
@@ -147,9 +190,21 @@ static void on_closed(void *user)
 static void set_phase(struct group_locker *group, enum phase phase)
 {
     pthread_mutex_lock(&group->lock);
-    group->phase = phase;
+    if (group->phase != CLOSED)
+        group->phase = phase;
     pthread_cond_broadcast(&group->changed);
     pthread_mutex_unlock(&group->lock);
+}
+
+/* A close may come at any time. */
+static bool has_phase(struct group_locker *group, enum phase phase)
+{
+    bool has;
+
+    pthread_mutex_lock(&group->lock);
+    has = group->phase == phase;
+    pthread_mutex_unlock(&group->lock);
+    return has;
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -172,7 +227,13 @@ static const char *id_of(const struct group_locker *group)
     return sb_service_id(service_of(group, 0));
 }
 
-static int add_part(struct group_locker *group, const char *mutex, struct simba_error *error)
+static int fail_closed(const struct group_locker *group, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ECLOSED, "the locker of '%s' is being closed", group->name);
+}
+
+/* With the lock held: a close finds the part, or there will be none. */
+static int add_part_locked(struct group_locker *group, const char *mutex, struct simba_error *error)
 {
     const struct sb_mutex_locker_group to = {on_changed, drop, group};
     struct simba_locker_options options = group->options;
@@ -190,9 +251,23 @@ static int add_part(struct group_locker *group, const char *mutex, struct simba_
     if (code != SIMBA_OK)
         return code;
     hold(group);
+    sb_service_hold(service_of(group, group->plan.count));
     atomic_fetch_add(&group->open, 1);
     group->plan.count++;
     return SIMBA_OK;
+}
+
+static int add_part(struct group_locker *group, const char *mutex, struct simba_error *error)
+{
+    int code;
+
+    pthread_mutex_lock(&group->lock);
+    if (group->phase == CLOSED)
+        code = fail_closed(group, error);
+    else
+        code = add_part_locked(group, mutex, error);
+    pthread_mutex_unlock(&group->lock);
+    return code;
 }
 
 /* Slots get their parts when they are first competed for. */
@@ -295,8 +370,7 @@ static bool take(void *user, size_t part)
 {
     struct group_locker *group = user;
 
-    if (group->phase != TAKING)
-        set_phase(group, TAKING);
+    set_phase(group, TAKING);
     return sb_mutex_locker_take(group->lockers[part]);
 }
 
@@ -335,7 +409,7 @@ static int take_step(struct group_locker *group, int64_t until_ms)
     group->seen = atomic_load(&group->changes);
     group->failure = SIMBA_OK;
     verdict = sb_group_step(&group->plan, simba_now_ms(), cancelled ? 0 : until_ms, &wait_ms);
-    if (group->phase == TAKING)
+    if (has_phase(group, TAKING))
         set_phase(group, verdict == SB_GROUP_HELD ? HELD : ACQUIRING);
     if (verdict == SB_GROUP_HELD)
         return SIMBA_OK;
@@ -374,6 +448,8 @@ static int explain(struct group_locker *group, int code, int64_t timeout_ms,
     bool waited = code == SIMBA_ECONTENDED || code == SIMBA_ETIMEDOUT;
     bool store_fails = sb_service_last_error(service_of(group, failed), NULL) != SIMBA_OK;
 
+    if (code == SIMBA_ECLOSED)
+        return fail_closed(group, error);
     if (group->why.code == code)
         return sb_error_set_backend(error, code, group->why.backend_code, "%s", group->why.text);
     if (code == SIMBA_ECANCELED)
@@ -408,7 +484,9 @@ static int begin(struct group_locker *group, bool once, struct simba_error *erro
     int code = SIMBA_OK;
 
     pthread_mutex_lock(&group->lock);
-    if (group->phase != IDLE) {
+    if (group->phase == CLOSED) {
+        code = fail_closed(group, error);
+    } else if (group->phase != IDLE) {
         code = sb_error_set(error, SIMBA_EBUSY, "cannot acquire '%s': %s by this locker",
                             group->name, doing[group->phase]);
     } else {
@@ -421,7 +499,7 @@ static int begin(struct group_locker *group, bool once, struct simba_error *erro
     return code;
 }
 
-static int acquire(simba_locker *base, int64_t timeout_ms, bool once, struct simba_error *error)
+static int acquire(struct sb_locker *base, int64_t timeout_ms, bool once, struct simba_error *error)
 {
     struct group_locker *group = group_of(base);
     int64_t until_ms = sb_later(simba_now_ms(), timeout_ms);
@@ -439,13 +517,15 @@ static int acquire(simba_locker *base, int64_t timeout_ms, bool once, struct sim
     }
     set_phase(group, GIVING_UP);
     atomic_store(&group->cancelled, false);
+    if (has_phase(group, CLOSED))
+        code = SIMBA_ECLOSED;
     code = explain(group, code, timeout_ms, error);
     give_up(group);
     set_phase(group, IDLE);
     return code;
 }
 
-static void cancel(simba_locker *base)
+static void cancel(struct sb_locker *base)
 {
     struct group_locker *group = group_of(base);
 
@@ -474,29 +554,31 @@ static int release_parts(struct group_locker *group, struct simba_error *error)
     return worst;
 }
 
-static int release(simba_locker *base, struct simba_error *error)
+static int release(struct sb_locker *base, struct simba_error *error)
 {
     struct group_locker *group = group_of(base);
     bool held;
+    bool closed;
     int code;
 
     pthread_mutex_lock(&group->lock);
     held = group->phase == HELD;
+    closed = group->phase == CLOSED;
     if (held)
         group->phase = LEAVING;
     pthread_cond_broadcast(&group->changed);
     pthread_mutex_unlock(&group->lock);
+    if (closed)
+        return fail_closed(group, error);
     if (!held)
         return sb_error_set(error, SIMBA_ESTATE, "cannot release '%s': it was not acquired",
                             group->name);
-    hold(group); /* on_lost may close the locker meanwhile */
     code = release_parts(group, error);
     set_phase(group, IDLE);
-    drop(group);
     return code;
 }
 
-static int detach(simba_locker *base, struct simba_error *error)
+static int detach(struct sb_locker *base, struct simba_error *error)
 {
     return sb_error_set(error, SIMBA_ESTATE,
                         "cannot detach '%s': only a locker of one mutex can be detached",
@@ -515,7 +597,7 @@ static size_t held(const struct group_locker *group, size_t *ret_to)
     return from < to ? from : to;
 }
 
-static bool is_held(const simba_locker *base)
+static bool is_held(const struct sb_locker *base)
 {
     const struct group_locker *group = group_of(base);
     size_t to;
@@ -528,7 +610,7 @@ static bool is_held(const simba_locker *base)
     return i == to;
 }
 
-static uint64_t fence(const simba_locker *base, const char *mutex)
+static uint64_t fence(const struct sb_locker *base, const char *mutex)
 {
     const struct group_locker *group = group_of(base);
     bool any = mutex == NULL || (is_semaphore(group) && strcmp(mutex, group->name) == 0);
@@ -543,7 +625,7 @@ static uint64_t fence(const simba_locker *base, const char *mutex)
 }
 
 /* What does not own has 0, which is the least. */
-static int64_t least(const simba_locker *base, int64_t (*of)(const struct sb_service *service))
+static int64_t least(const struct sb_locker *base, int64_t (*of)(const struct sb_service *service))
 {
     const struct group_locker *group = group_of(base);
     int64_t least = SIMBA_INFINITE;
@@ -554,24 +636,24 @@ static int64_t least(const simba_locker *base, int64_t (*of)(const struct sb_ser
     return to > 0 ? least : 0;
 }
 
-static int64_t deadline_ms(const simba_locker *base)
+static int64_t deadline_ms(const struct sb_locker *base)
 {
     return least(base, sb_service_deadline_ms);
 }
 
-static int64_t window_ms(const simba_locker *base)
+static int64_t window_ms(const struct sb_locker *base)
 {
     return least(base, sb_service_window_ms);
 }
 
-static int64_t place(const simba_locker *base)
+static int64_t place(const struct sb_locker *base)
 {
     const struct group_locker *group = group_of(base);
 
     return sb_service_place(service_of(group, atomic_load(&group->blocking)));
 }
 
-static int slot(const simba_locker *base)
+static int slot(const struct sb_locker *base)
 {
     size_t to;
     size_t from = held(group_of(base), &to);
@@ -579,7 +661,7 @@ static int slot(const simba_locker *base)
     return is_semaphore(group_of(base)) && from < to ? (int)from - 1 : -1;
 }
 
-static bool is_asked(simba_locker *base, struct simba_handover *ret_request)
+static bool is_asked(struct sb_locker *base, struct simba_handover *ret_request)
 {
     const struct group_locker *group = group_of(base);
     size_t to;
@@ -590,17 +672,17 @@ static bool is_asked(simba_locker *base, struct simba_handover *ret_request)
     return false;
 }
 
-static const char *id(const simba_locker *base)
+static const char *id(const struct sb_locker *base)
 {
     return id_of(group_of(base));
 }
 
-static const char *mutex(const simba_locker *base)
+static const char *mutex(const struct sb_locker *base)
 {
     return group_of(base)->name;
 }
 
-static void owner(simba_locker *base, struct simba_owner *ret_owner)
+static void owner(struct sb_locker *base, struct simba_owner *ret_owner)
 {
     struct group_locker *group = group_of(base);
 
@@ -609,17 +691,27 @@ static void owner(simba_locker *base, struct simba_owner *ret_owner)
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
-static void close_group(simba_locker *base)
+/* A thread that is in an acquire gives up, and need not be waited for: it has pinned the locker. */
+static void close_group(struct sb_locker *base)
 {
     struct group_locker *group = group_of(base);
+    size_t count;
 
-    set_phase(group, LEAVING); /* no callback begins any more */
-    for (size_t i = group->plan.count; i-- > 0;)
+    pthread_mutex_lock(&group->lock);
+    group->phase = CLOSED; /* no callback begins any more, and no part is added */
+    count = group->plan.count;
+    atomic_store(&group->cancelled, true);
+    pthread_cond_broadcast(&group->changed);
+    pthread_mutex_unlock(&group->lock);
+    sb_engine_tell_progress(group->client->engine);
+    for (size_t i = count; i-- > 0;)
         sb_mutex_locker_close(group->lockers[i]);
-    drop(group);
+    retire(group);
 }
 
 static const struct sb_locker_ops ops = {
+    .unpin = unpin,
+    .begin_close = begin_close,
     .acquire = acquire,
     .cancel = cancel,
     .release = release,
@@ -637,7 +729,7 @@ static const struct sb_locker_ops ops = {
     .mutex = mutex,
 };
 
-static struct group_locker *allocate(simba_client *client, size_t most, const char *name)
+static struct group_locker *allocate(struct sb_client *client, size_t most, const char *name)
 {
     struct group_locker *group = sb_alloc_zero(sizeof *group + most * sizeof *group->lockers);
 
@@ -655,24 +747,21 @@ static struct group_locker *allocate(simba_client *client, size_t most, const ch
     atomic_init(&group->references, 1);
     pthread_mutex_init(&group->lock, NULL);
     pthread_cond_init(&group->changed, NULL);
-    if (group->plan.parts != NULL && group->name != NULL)
+    group->handle = sb_handle_create(group);
+    if (group->plan.parts != NULL && group->name != NULL && group->handle != NULL)
         return group;
     drop(group);
     return NULL;
 }
 
-static int read_options(simba_client *client, const struct simba_locker_options *given,
-                        simba_locker **ret_locker, struct simba_locker_options *options,
-                        struct simba_error *error)
+static int read_options(const struct simba_locker_options *given,
+                        struct simba_locker_options *options, struct simba_error *error)
 {
     static const struct sb_options_form form = {"SIMBA_LOCKER_OPTIONS_INIT",
                                                 offsetof(struct simba_locker_options, id),
                                                 sizeof(struct simba_locker_options)};
-    int code;
+    int code = sb_options_read(&form, given, options, error);
 
-    if (client == NULL || ret_locker == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "a locker needs a client and ret_locker");
-    code = sb_options_read(&form, given, options, error);
     if (code == SIMBA_OK && options->detachable)
         code =
             sb_error_set(error, SIMBA_EUNSUPPORTED, "only a locker of one mutex can be detached");
@@ -688,7 +777,7 @@ static int finish(struct group_locker *group, int code, simba_locker **ret_locke
     group->options.mutex = NULL;
     if (code == SIMBA_OK) {
         sb_events_set_locker(group->source, &group->base);
-        *ret_locker = &group->base;
+        *ret_locker = sb_handle_value(group->handle);
         return code;
     }
     group->options.on_closed = NULL; /* there has been no object */
@@ -708,13 +797,13 @@ static int set_options(struct group_locker *group, struct simba_locker_options *
     return code;
 }
 
-int simba_semaphore_create(simba_client *client, int slots,
-                           const struct simba_locker_options *given, simba_locker **ret_locker,
-                           struct simba_error *error)
+static int create_semaphore(struct sb_client *client, int slots,
+                            const struct simba_locker_options *given, simba_locker **ret_locker,
+                            struct simba_error *error)
 {
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct group_locker *group;
-    int code = read_options(client, given, ret_locker, &options, error);
+    int code = read_options(given, &options, error);
 
     if (code == SIMBA_OK)
         code = sb_semaphore_check(options.mutex, slots, error);
@@ -763,15 +852,15 @@ static void join_names(const char *const *names, size_t count, char *all)
         all = stpcpy(i > 0 ? stpcpy(all, " ") : all, names[i]);
 }
 
-int simba_locker_create_set(simba_client *client, const char *const *mutexes, size_t count,
-                            const struct simba_locker_options *given, simba_locker **ret_locker,
-                            struct simba_error *error)
+static int create_set(struct sb_client *client, const char *const *mutexes, size_t count,
+                      const struct simba_locker_options *given, simba_locker **ret_locker,
+                      struct simba_error *error)
 {
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     const char *names[SIMBA_SET_MAX];
     char all[SIMBA_SET_MAX * (SIMBA_MUTEX_MAX + 1)];
     struct group_locker *group;
-    int code = read_options(client, given, ret_locker, &options, error);
+    int code = read_options(given, &options, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -791,4 +880,42 @@ int simba_locker_create_set(simba_client *client, const char *const *mutexes, si
     for (size_t i = 0; i < count && code == SIMBA_OK; i++)
         code = add_part(group, names[i], error);
     return finish(group, code, ret_locker);
+}
+
+/* ---- The public functions -------------------------------------------------------------------- */
+
+static int enter(simba_client *handle, const char *call, simba_locker **ret_locker,
+                 struct sb_client **ret_client, struct simba_error *error)
+{
+    if (handle == NULL || ret_locker == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE, "a locker needs a client and ret_locker");
+    return sb_client_enter(handle, call, ret_client, error);
+}
+
+int simba_semaphore_create(simba_client *handle, int slots,
+                           const struct simba_locker_options *options, simba_locker **ret_locker,
+                           struct simba_error *error)
+{
+    struct sb_client *client;
+    int code = enter(handle, "simba_semaphore_create", ret_locker, &client, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = create_semaphore(client, slots, options, ret_locker, error);
+    sb_client_leave(client);
+    return code;
+}
+
+int simba_locker_create_set(simba_client *handle, const char *const *mutexes, size_t count,
+                            const struct simba_locker_options *options, simba_locker **ret_locker,
+                            struct simba_error *error)
+{
+    struct sb_client *client;
+    int code = enter(handle, "simba_locker_create_set", ret_locker, &client, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = create_set(client, mutexes, count, options, ret_locker, error);
+    sb_client_leave(client);
+    return code;
 }

@@ -7,29 +7,32 @@
 #include "api/handover.h"
 #include "core/group.h"
 
-/* What locker.c asks each kind for. All are given a locker that is there, in its own process where
+/* What locker.c asks each kind for. All are given a locker that is pinned, in its own process where
  * the answer is a code. */
 struct sb_locker_ops {
-    int (*acquire)(simba_locker *locker, int64_t timeout_ms, bool once, struct simba_error *error);
-    void (*cancel)(simba_locker *locker);
-    int (*release)(simba_locker *locker, struct simba_error *error);
-    int (*detach)(simba_locker *locker, struct simba_error *error);
-    void (*close)(simba_locker *locker);
-    void (*owner)(simba_locker *locker, struct simba_owner *ret_owner);
+    void (*unpin)(struct sb_locker *locker);
+    bool (*begin_close)(struct sb_locker *locker);
+    int (*acquire)(struct sb_locker *locker, int64_t timeout_ms, bool once,
+                   struct simba_error *error);
+    void (*cancel)(struct sb_locker *locker);
+    int (*release)(struct sb_locker *locker, struct simba_error *error);
+    int (*detach)(struct sb_locker *locker, struct simba_error *error);
+    void (*close)(struct sb_locker *locker);
+    void (*owner)(struct sb_locker *locker, struct simba_owner *ret_owner);
 
-    /* Any thread, without a lock. */
-    bool (*is_held)(const simba_locker *locker);
-    uint64_t (*fence)(const simba_locker *locker, const char *mutex); /* NULL: the first */
-    int64_t (*deadline_ms)(const simba_locker *locker);
-    int64_t (*window_ms)(const simba_locker *locker);
-    int64_t (*place)(const simba_locker *locker);
-    int (*slot)(const simba_locker *locker);
-    bool (*is_asked)(simba_locker *locker, struct simba_handover *ret_request);
-    const char *(*id)(const simba_locker *locker);
-    const char *(*mutex)(const simba_locker *locker);
+    /* Without a lock. */
+    bool (*is_held)(const struct sb_locker *locker);
+    uint64_t (*fence)(const struct sb_locker *locker, const char *mutex); /* NULL: the first */
+    int64_t (*deadline_ms)(const struct sb_locker *locker);
+    int64_t (*window_ms)(const struct sb_locker *locker);
+    int64_t (*place)(const struct sb_locker *locker);
+    int (*slot)(const struct sb_locker *locker);
+    bool (*is_asked)(struct sb_locker *locker, struct simba_handover *ret_request);
+    const char *(*id)(const struct sb_locker *locker);
+    const char *(*mutex)(const struct sb_locker *locker);
 };
 
-struct simba_locker {
+struct sb_locker {
     const struct sb_locker_ops *ops;
     struct sb_engine *engine;
 };
@@ -45,7 +48,7 @@ struct sb_mutex_locker_group {
     void *group;
 };
 
-int sb_mutex_locker_create(simba_client *client, const struct simba_locker_options *options,
+int sb_mutex_locker_create(struct sb_client *client, const struct simba_locker_options *options,
                            const struct sb_mutex_locker_group *group,
                            struct sb_mutex_locker **ret_locker, struct simba_error *error);
 void sb_mutex_locker_close(struct sb_mutex_locker *locker);

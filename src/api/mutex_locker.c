@@ -23,20 +23,21 @@ enum phase {
     ACQUIRING, /* a thread is inside acquire */
     GIVING_UP, /* it still is, and has not won */
     HELD,      /* acquired and not released, though perhaps lost */
-    LEAVING    /* a thread is giving it back */
+    LEAVING,   /* a thread is giving it back */
+    CLOSED     /* for good */
 };
 
 struct sb_mutex_locker {
-    simba_locker base; /* first */
-    simba_client *client;
+    struct sb_locker base; /* first */
+    struct sb_client *client;
     struct sb_service *service;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum phase phase;
-    bool once;     /* one attempt is enough */
-    bool answered; /* the first attempt is over */
-    bool settled;  /* the wait is over, with `code` */
-    bool lost;     /* the lease was lost while held */
+    _Atomic enum phase phase; /* set with the lock held */
+    bool once;                /* one attempt is enough */
+    bool answered;            /* the first attempt is over */
+    bool settled;             /* the wait is over, with `code` */
+    bool lost;                /* the lease was lost while held */
     int code;
     struct simba_owner last_owner; /* another that owned at the end of the last contest */
     _Atomic bool cancelled; /* the acquire under way, or the next one; set with the lock held */
@@ -188,11 +189,15 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
 /* ---- Acquire --------------------------------------------------------------------------------- */
 
 /* A win counts only while it is believed: after a pause the lease may have ended unnoticed. Without
- * a win, a cancel counts. */
+ * a win, a cancel counts. A close counts in any case: it has begun to release. */
 static bool is_settled(void *argument)
 {
     struct sb_mutex_locker *locker = argument;
 
+    if (locker->phase == CLOSED) {
+        settle(locker, SIMBA_ECLOSED);
+        return true;
+    }
     if (locker->settled && locker->code == SIMBA_OK && !sb_service_is_owner(locker->service))
         locker->settled = false;
     if (!locker->settled && atomic_load(&locker->cancelled))
@@ -213,10 +218,27 @@ static int wait_settled(struct sb_mutex_locker *locker, int64_t until_ms)
 
     pthread_mutex_lock(&locker->lock);
     code = sb_engine_wait(locker->client->engine, &wait, &help) ? locker->code : SIMBA_ETIMEDOUT;
-    locker->phase = code == SIMBA_OK ? HELD : GIVING_UP;
+    if (locker->phase != CLOSED)
+        locker->phase = code == SIMBA_OK ? HELD : GIVING_UP;
     atomic_store(&locker->cancelled, false);
     pthread_mutex_unlock(&locker->lock);
     return code;
+}
+
+static bool is_closed(struct sb_mutex_locker *locker)
+{
+    bool closed;
+
+    pthread_mutex_lock(&locker->lock);
+    closed = locker->phase == CLOSED;
+    pthread_mutex_unlock(&locker->lock);
+    return closed;
+}
+
+static int fail_closed(const struct sb_mutex_locker *locker, struct simba_error *error)
+{
+    return sb_error_set(error, SIMBA_ECLOSED, "the locker of '%s' is being closed",
+                        sb_service_mutex(locker->service));
 }
 
 static int fail_cancelled(const struct sb_mutex_locker *locker, struct simba_error *error)
@@ -234,7 +256,9 @@ static int begin(struct sb_mutex_locker *locker, bool once, struct simba_error *
     int code = SIMBA_OK;
 
     pthread_mutex_lock(&locker->lock);
-    if (locker->phase != IDLE) {
+    if (locker->phase == CLOSED) {
+        code = fail_closed(locker, error);
+    } else if (locker->phase != IDLE) {
         code = sb_error_set(error, SIMBA_EBUSY, "cannot acquire '%s': %s by this locker",
                             sb_service_mutex(locker->service), doing[locker->phase]);
     } else if (atomic_exchange(&locker->cancelled, false)) {
@@ -254,7 +278,8 @@ static int begin(struct sb_mutex_locker *locker, bool once, struct simba_error *
 static void set_phase(struct sb_mutex_locker *locker, enum phase phase)
 {
     pthread_mutex_lock(&locker->lock);
-    locker->phase = phase;
+    if (locker->phase != CLOSED)
+        locker->phase = phase;
     pthread_mutex_unlock(&locker->lock);
 }
 
@@ -272,6 +297,8 @@ int sb_mutex_locker_explain(struct sb_mutex_locker *locker, int code, int64_t ti
     SB_CHECK(code != SIMBA_OK, "only a failure is explained");
     if (code == SIMBA_ECANCELED)
         return fail_cancelled(locker, error);
+    if (code == SIMBA_ECLOSED)
+        return fail_closed(locker, error);
     sb_service_state(locker->service, &state);
     if (code == SIMBA_ETIMEDOUT && last_code != SIMBA_OK)
         code = last_code;
@@ -302,7 +329,7 @@ static int start(struct sb_mutex_locker *locker, int64_t until_ms, struct simba_
                                          until_ms, &help);
 
     if (atomic_exchange(&locker->cancelled, false))
-        return fail_cancelled(locker, error);
+        return is_closed(locker) ? fail_closed(locker, error) : fail_cancelled(locker, error);
     if (!ready)
         return sb_error_set(
             error, SIMBA_EUNAVAILABLE,
@@ -320,7 +347,7 @@ static void give_up(struct sb_mutex_locker *locker)
     set_phase(locker, IDLE);
 }
 
-static int acquire(simba_locker *base, int64_t timeout_ms, bool once, struct simba_error *error)
+static int acquire(struct sb_locker *base, int64_t timeout_ms, bool once, struct simba_error *error)
 {
     struct sb_mutex_locker *locker = (struct sb_mutex_locker *)base;
     int64_t until_ms = sb_later(simba_now_ms(), timeout_ms);
@@ -345,7 +372,7 @@ static int acquire(simba_locker *base, int64_t timeout_ms, bool once, struct sim
 
 /* The thread may wait for what an earlier acquire has left, for an answer, or turn the loop
  * meanwhile. */
-static void cancel(simba_locker *base)
+static void cancel(struct sb_locker *base)
 {
     struct sb_mutex_locker *locker = (struct sb_mutex_locker *)base;
 
@@ -359,7 +386,8 @@ static void cancel(simba_locker *base)
 
 /* ---- Release --------------------------------------------------------------------------------- */
 
-/* Ends the contest, by a release or by leaving the lease on the store. */
+/* Ends the contest, by a release or by leaving the lease on the store. It is held meanwhile,
+ * because on_lost may close the set that it is a part of. */
 static int end_term(struct sb_mutex_locker *locker, const char *verb,
                     int (*end)(struct sb_service *service, struct simba_error *error),
                     struct simba_error *error)
@@ -368,10 +396,12 @@ static int end_term(struct sb_mutex_locker *locker, const char *verb,
     int code = SIMBA_OK;
     bool held;
     bool lost;
+    bool closed;
 
-    sb_service_hold(service); /* on_lost may close the locker meanwhile */
+    sb_service_hold(service);
     pthread_mutex_lock(&locker->lock);
     held = locker->phase == HELD;
+    closed = locker->phase == CLOSED;
     if (held)
         leave(locker);
     lost = locker->lost || !sb_service_is_owner(service);
@@ -381,6 +411,8 @@ static int end_term(struct sb_mutex_locker *locker, const char *verb,
     } else if (held) {
         code = end(service, error);
         lost = code == SIMBA_ESTATE; /* lost in this moment: the hook has stopped it */
+    } else if (closed) {
+        code = fail_closed(locker, error);
     } else {
         code = sb_error_set(error, SIMBA_ESTATE, "cannot %s '%s': it was not acquired", verb,
                             sb_service_mutex(service));
@@ -401,12 +433,12 @@ int sb_mutex_locker_release(struct sb_mutex_locker *locker, struct simba_error *
     return end_term(locker, "release", sb_service_stop, error);
 }
 
-static int release(simba_locker *base, struct simba_error *error)
+static int release(struct sb_locker *base, struct simba_error *error)
 {
     return sb_mutex_locker_release((struct sb_mutex_locker *)base, error);
 }
 
-static int detach(simba_locker *base, struct simba_error *error)
+static int detach(struct sb_locker *base, struct simba_error *error)
 {
     struct sb_mutex_locker *locker = (struct sb_mutex_locker *)base;
 
@@ -457,7 +489,8 @@ bool sb_mutex_locker_take(struct sb_mutex_locker *locker)
     bool held;
 
     pthread_mutex_lock(&locker->lock);
-    SB_CHECK(locker->phase == ACQUIRING, "what is taken is competed for");
+    SB_CHECK(locker->phase == ACQUIRING || locker->phase == CLOSED,
+             "what is taken is competed for");
     held = is_settled(locker) && locker->code == SIMBA_OK;
     if (held)
         locker->phase = HELD;
@@ -481,7 +514,7 @@ void sb_mutex_locker_give_back(struct sb_mutex_locker *locker, int64_t until_ms)
 
 /* ---- Questions ------------------------------------------------------------------------------- */
 
-static const struct sb_service *service_of(const simba_locker *base)
+static const struct sb_service *service_of(const struct sb_locker *base)
 {
     return ((const struct sb_mutex_locker *)base)->service;
 }
@@ -491,12 +524,12 @@ struct sb_service *sb_mutex_locker_service(const struct sb_mutex_locker *locker)
     return locker->service;
 }
 
-static bool is_held(const simba_locker *base)
+static bool is_held(const struct sb_locker *base)
 {
     return sb_service_is_owner(service_of(base));
 }
 
-static uint64_t fence(const simba_locker *base, const char *mutex)
+static uint64_t fence(const struct sb_locker *base, const char *mutex)
 {
     const struct sb_service *service = service_of(base);
 
@@ -505,22 +538,22 @@ static uint64_t fence(const simba_locker *base, const char *mutex)
                : 0;
 }
 
-static int64_t deadline_ms(const simba_locker *base)
+static int64_t deadline_ms(const struct sb_locker *base)
 {
     return sb_service_deadline_ms(service_of(base));
 }
 
-static int64_t window_ms(const simba_locker *base)
+static int64_t window_ms(const struct sb_locker *base)
 {
     return sb_service_window_ms(service_of(base));
 }
 
-static int64_t place(const simba_locker *base)
+static int64_t place(const struct sb_locker *base)
 {
     return sb_service_place(service_of(base));
 }
 
-static int slot(const simba_locker *base)
+static int slot(const struct sb_locker *base)
 {
     (void)base;
     return -1;
@@ -532,17 +565,17 @@ bool sb_mutex_locker_is_asked(const struct sb_mutex_locker *locker,
     return sb_handover_watch_asked(locker->watch, locker->service, ret_request);
 }
 
-static bool is_asked(simba_locker *base, struct simba_handover *ret_request)
+static bool is_asked(struct sb_locker *base, struct simba_handover *ret_request)
 {
     return sb_mutex_locker_is_asked((struct sb_mutex_locker *)base, ret_request);
 }
 
-static const char *id(const simba_locker *base)
+static const char *id(const struct sb_locker *base)
 {
     return sb_service_id(service_of(base));
 }
 
-static const char *mutex(const simba_locker *base)
+static const char *mutex(const struct sb_locker *base)
 {
     return sb_service_mutex(service_of(base));
 }
@@ -562,7 +595,7 @@ void sb_mutex_locker_owner(struct sb_mutex_locker *locker, struct simba_owner *r
     sb_service_tell_times(locker->service, ret_owner);
 }
 
-static void owner(simba_locker *base, struct simba_owner *ret_owner)
+static void owner(struct sb_locker *base, struct simba_owner *ret_owner)
 {
     sb_mutex_locker_owner((struct sb_mutex_locker *)base, ret_owner);
 }
@@ -582,19 +615,37 @@ static void on_gone(void *object)
         group.gone(group.group);
 }
 
+/* A thread that is in an acquire gives up, and need not be waited for: it has pinned the locker. */
 void sb_mutex_locker_close(struct sb_mutex_locker *locker)
 {
-    set_phase(locker, LEAVING); /* on_lost does not begin any more */
+    pthread_mutex_lock(&locker->lock);
+    locker->phase = CLOSED; /* on_lost does not begin any more */
+    atomic_store(&locker->cancelled, true);
+    pthread_cond_broadcast(&locker->changed);
+    pthread_mutex_unlock(&locker->lock);
+    sb_engine_tell_progress(locker->client->engine);
     sb_client_remove_object(locker->client);
     sb_service_close(locker->service);
 }
 
-static void close_locker(simba_locker *base)
+static void unpin(struct sb_locker *base)
+{
+    sb_service_unpin(((struct sb_mutex_locker *)base)->service);
+}
+
+static bool begin_close(struct sb_locker *base)
+{
+    return sb_service_begin_close(((struct sb_mutex_locker *)base)->service);
+}
+
+static void close_locker(struct sb_locker *base)
 {
     sb_mutex_locker_close((struct sb_mutex_locker *)base);
 }
 
 static const struct sb_locker_ops ops = {
+    .unpin = unpin,
+    .begin_close = begin_close,
     .acquire = acquire,
     .cancel = cancel,
     .release = release,
@@ -612,7 +663,7 @@ static const struct sb_locker_ops ops = {
     .mutex = mutex,
 };
 
-static struct sb_mutex_locker *allocate(simba_client *client,
+static struct sb_mutex_locker *allocate(struct sb_client *client,
                                         const struct simba_locker_options *options)
 {
     struct sb_mutex_locker *locker = sb_alloc_zero(sizeof *locker);
@@ -634,7 +685,7 @@ static struct sb_mutex_locker *allocate(simba_client *client,
 }
 
 /* The group hears of the end of a part that there is. */
-int sb_mutex_locker_create(simba_client *client, const struct simba_locker_options *options,
+int sb_mutex_locker_create(struct sb_client *client, const struct simba_locker_options *options,
                            const struct sb_mutex_locker_group *group,
                            struct sb_mutex_locker **ret_locker, struct simba_error *error)
 {
@@ -656,7 +707,7 @@ int sb_mutex_locker_create(simba_client *client, const struct simba_locker_optio
     config.calls.hook = on_step;
     config.calls.user = locker;
     config.calls.gone = on_gone;
-    config.calls.object = locker;
+    config.object = locker;
     code = sb_handover_watch_create(&handover, &locker->watch, error);
     if (code == SIMBA_OK)
         code = sb_client_contender(client, &config, &locker->service, error);
@@ -670,8 +721,8 @@ int sb_mutex_locker_create(simba_client *client, const struct simba_locker_optio
     return SIMBA_OK;
 }
 
-int simba_locker_create(simba_client *client, const struct simba_locker_options *given,
-                        simba_locker **ret_locker, struct simba_error *error)
+static int create(struct sb_client *client, const struct simba_locker_options *given,
+                  simba_locker **ret_locker, struct simba_error *error)
 {
     static const struct sb_options_form form = {"SIMBA_LOCKER_OPTIONS_INIT",
                                                 offsetof(struct simba_locker_options, id),
@@ -679,12 +730,8 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
     struct simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct sb_locker_source *source = NULL;
     struct sb_mutex_locker *locker;
-    int code;
+    int code = sb_options_read(&form, given, &options, error);
 
-    if (client == NULL || ret_locker == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_locker_create needs a client and ret_locker");
-    code = sb_options_read(&form, given, &options, error);
     if (code == SIMBA_OK && options.detachable && sb_engine_has_sessions(client->engine))
         code = sb_error_set(error, SIMBA_EUNSUPPORTED,
                             "on this store a session is the lease, and it ends with its client: a "
@@ -700,6 +747,23 @@ int simba_locker_create(simba_client *client, const struct simba_locker_options 
         return code;
     }
     sb_events_set_locker(source, &locker->base);
-    *ret_locker = &locker->base;
+    *ret_locker = sb_service_handle(locker->service);
     return SIMBA_OK;
+}
+
+int simba_locker_create(simba_client *handle, const struct simba_locker_options *options,
+                        simba_locker **ret_locker, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || ret_locker == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_locker_create needs a client and ret_locker");
+    code = sb_client_enter(handle, "simba_locker_create", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = create(client, options, ret_locker, error);
+    sb_client_leave(client);
+    return code;
 }

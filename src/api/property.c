@@ -37,7 +37,7 @@ static int check_value(const char *name, const char *value, struct simba_error *
     return SIMBA_OK;
 }
 
-static int check(simba_client *client, const char *mutex, const char *name, int64_t timeout_ms,
+static int check(struct sb_client *client, const char *mutex, const char *name, int64_t timeout_ms,
                  struct simba_error *error)
 {
     int code = sb_question_check(client, mutex, timeout_ms, error);
@@ -60,19 +60,15 @@ static void make_printable(struct simba_property *property)
     sb_text_printable(property->value, sizeof property->value, value, strlen(value));
 }
 
-int simba_client_property_get(simba_client *client, const char *mutex, const char *name,
-                              int64_t timeout_ms, struct simba_property *ret_property,
-                              struct simba_error *error)
+int sb_property_get(struct sb_client *client, const char *mutex, const char *name,
+                    int64_t timeout_ms, struct simba_property *ret_property,
+                    struct simba_error *error)
 {
     const struct simba_request wire = {
         .op = SIMBA_OP_GET_PROPERTY, .mutex = mutex, .property = name, .timeout_ms = timeout_ms};
     struct sb_question_answer answer;
-    int code;
+    int code = check(client, mutex, name, timeout_ms, error);
 
-    if (client == NULL || mutex == NULL || ret_property == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_property_get needs a client, a mutex and ret_property");
-    code = check(client, mutex, name, timeout_ms, error);
     if (code == SIMBA_OK)
         code = sb_question_ask(client, &wire, &answer, error);
     if (code != SIMBA_OK)
@@ -82,9 +78,9 @@ int simba_client_property_get(simba_client *client, const char *mutex, const cha
     return SIMBA_OK;
 }
 
-int simba_client_property_set(simba_client *client, const char *mutex, const char *name,
-                              const char *value, const char *owner_id, int64_t timeout_ms,
-                              struct simba_error *error)
+int sb_property_set(struct sb_client *client, const char *mutex, const char *name,
+                    const char *value, const char *owner_id, int64_t timeout_ms,
+                    struct simba_error *error)
 {
     const struct simba_request wire = {.op = SIMBA_OP_SET_PROPERTY,
                                        .mutex = mutex,
@@ -93,15 +89,49 @@ int simba_client_property_set(simba_client *client, const char *mutex, const cha
                                        .value = value,
                                        .timeout_ms = timeout_ms};
     struct sb_question_answer answer;
-    int code;
+    int code = check(client, mutex, name, timeout_ms, error);
 
-    if (client == NULL || mutex == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_property_set needs a client and a mutex");
-    code = check(client, mutex, name, timeout_ms, error);
     if (code == SIMBA_OK)
         code = check_value(name, value, error);
     if (code == SIMBA_OK && owner_id != NULL)
         code = simba_id_validate(owner_id, error);
     return code == SIMBA_OK ? sb_question_ask(client, &wire, &answer, error) : code;
+}
+
+/* ---- The public functions -------------------------------------------------------------------- */
+
+int simba_client_property_get(simba_client *handle, const char *mutex, const char *name,
+                              int64_t timeout_ms, struct simba_property *ret_property,
+                              struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || mutex == NULL || ret_property == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_property_get needs a client, a mutex and ret_property");
+    code = sb_client_enter(handle, "simba_client_property_get", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_property_get(client, mutex, name, timeout_ms, ret_property, error);
+    sb_client_leave(client);
+    return code;
+}
+
+int simba_client_property_set(simba_client *handle, const char *mutex, const char *name,
+                              const char *value, const char *owner_id, int64_t timeout_ms,
+                              struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || mutex == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_property_set needs a client and a mutex");
+    code = sb_client_enter(handle, "simba_client_property_set", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_property_set(client, mutex, name, value, owner_id, timeout_ms, error);
+    sb_client_leave(client);
+    return code;
 }

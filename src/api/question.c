@@ -17,6 +17,7 @@ struct question {
     struct sb_request base; /* first */
     struct simba_task task;
     struct sb_engine *engine;
+    const struct sb_client *client; /* for the thread that asks */
     char mutex[SIMBA_MUTEX_MAX + 1];
     char id[SIMBA_ID_MAX + 1];
     char property[SIMBA_PROPERTY_NAME_MAX + 1];
@@ -167,17 +168,20 @@ static void run_ask(struct simba_task *task)
     sb_request_send(q->engine, &q->base);
 }
 
-static bool is_answered(void *argument)
+static bool is_answered_or_closing(void *argument)
 {
-    return ((struct question *)argument)->answered;
+    const struct question *q = argument;
+
+    return q->answered || atomic_load(&q->client->closing);
 }
 
-static struct question *make_question(simba_client *client, const struct simba_request *wire)
+static struct question *make_question(struct sb_client *client, const struct simba_request *wire)
 {
     struct question *q = sb_alloc_zero(sizeof *q);
 
     if (q == NULL)
         return NULL;
+    q->client = client;
     q->engine = client->engine;
     q->task.run = run_ask;
     q->base.answered = on_answered;
@@ -201,7 +205,7 @@ static struct question *make_question(simba_client *client, const struct simba_r
     return q;
 }
 
-int sb_question_ask(simba_client *client, const struct simba_request *wire,
+int sb_question_ask(struct sb_client *client, const struct simba_request *wire,
                     struct sb_question_answer *ret_answer, struct simba_error *error)
 {
     int64_t until_ms = sb_later(simba_now_ms(), wire->timeout_ms);
@@ -215,9 +219,12 @@ int sb_question_ask(simba_client *client, const struct simba_request *wire,
     sb_engine_pending_add(engine); /* a close must wait for it from here on */
     sb_loop_push(sb_engine_loop(engine), &q->task);
     sb_engine_lock(engine);
-    answered = sb_engine_wait_locked(engine, is_answered, q, until_ms, NULL);
+    sb_engine_wait_locked(engine, is_answered_or_closing, q, until_ms, NULL);
+    answered = q->answered;
     q->abandoned = !answered;
     sb_engine_unlock(engine);
+    if (!answered && atomic_load(&client->closing))
+        return sb_error_set(error, SIMBA_ECLOSED, "the client is being closed");
     if (!answered) /* the request under way frees it */
         return sb_error_set(error, SIMBA_EUNAVAILABLE, "the store did not answer within %lld ms",
                             (long long)wire->timeout_ms);
@@ -234,7 +241,7 @@ int sb_question_ask(simba_client *client, const struct simba_request *wire,
     return code;
 }
 
-int sb_question_check(simba_client *client, const char *mutex, int64_t timeout_ms,
+int sb_question_check(struct sb_client *client, const char *mutex, int64_t timeout_ms,
                       struct simba_error *error)
 {
     int code = sb_engine_check_process(client->engine, error);

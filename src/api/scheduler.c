@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "runtime/view.h"
 
 #include <string.h>
 
@@ -23,8 +24,8 @@
 #define RETRY_MIN_MS 10
 #define RETRY_MAX_MS 1000
 
-struct simba_scheduler {
-    simba_client *client;
+struct sb_scheduler {
+    struct sb_client *client;
     struct sb_service *service;
     struct sb_engine *engine;
     struct sb_loop *loop; /* the engine's */
@@ -56,7 +57,7 @@ struct simba_scheduler {
 };
 
 /* The scheduler lives as long as its service, so a task on its way keeps the service alive. */
-static void post(simba_scheduler *s, struct simba_task *task)
+static void post(struct sb_scheduler *s, struct simba_task *task)
 {
     sb_service_hold(s->service);
     sb_loop_post(s->loop, task);
@@ -64,7 +65,7 @@ static void post(simba_scheduler *s, struct simba_task *task)
 
 /* ---- On the loop: when to run ---------------------------------------------------------------- */
 
-static void plan(simba_scheduler *s, int64_t due_ms)
+static void plan(struct sb_scheduler *s, int64_t due_ms)
 {
     SB_CHECK(sb_loop_is_current(s->loop), "runs are planned on the loop thread");
     s->due_ms = due_ms;
@@ -72,7 +73,7 @@ static void plan(simba_scheduler *s, int64_t due_ms)
 }
 
 /* The next due time of a fixed rate. Skips and counts those that have passed. */
-static int64_t next_due(simba_scheduler *s, int64_t now_ms)
+static int64_t next_due(struct sb_scheduler *s, int64_t now_ms)
 {
     int64_t missed = now_ms > s->due_ms ? (now_ms - s->due_ms) / s->period_ms : 0;
 
@@ -82,7 +83,7 @@ static int64_t next_due(simba_scheduler *s, int64_t now_ms)
 }
 
 /* Without a thread of its own the work waits: on a thread for callbacks it would delay others. */
-static bool ensure_thread(simba_scheduler *s)
+static bool ensure_thread(struct sb_scheduler *s)
 {
     SB_CHECK(sb_loop_is_current(s->loop), "a thread for work begins on the loop thread");
     if (sb_service_begin_thread(s->service, s->worker)) {
@@ -104,7 +105,7 @@ static bool ensure_thread(simba_scheduler *s)
 
 static void on_due(struct sb_timer *timer)
 {
-    simba_scheduler *s = SB_CONTAINER(simba_scheduler, timer, timer);
+    struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, timer, timer);
 
     if (!s->leading || !sb_service_is_owner(s->service) ||
         sb_handover_watch_asked(s->watch, s->service, NULL))
@@ -127,7 +128,7 @@ static void on_due(struct sb_timer *timer)
 
 static void run_lead(struct simba_task *task)
 {
-    simba_scheduler *s = SB_CONTAINER(simba_scheduler, lead_task, task);
+    struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, lead_task, task);
 
     SB_CHECK(sb_loop_is_current(s->loop), "a lead begins on the loop thread");
     s->leading = sb_service_is_owner(s->service); /* a stop may have been given up meanwhile */
@@ -138,7 +139,7 @@ static void run_lead(struct simba_task *task)
     sb_service_drop(s->service);
 }
 
-static void stop_leading(simba_scheduler *s)
+static void stop_leading(struct sb_scheduler *s)
 {
     SB_CHECK(sb_loop_is_current(s->loop), "a lead ends on the loop thread");
     s->leading = false;
@@ -153,7 +154,7 @@ static void stop_leading(simba_scheduler *s)
 static void on_step(void *user, struct sb_service *service, const struct sb_event *event,
                     const struct sb_step *step)
 {
-    simba_scheduler *s = user;
+    struct sb_scheduler *s = user;
 
     if (s->watch != NULL)
         sb_handover_watch_step(s->watch, service, event, step);
@@ -165,7 +166,7 @@ static void on_step(void *user, struct sb_service *service, const struct sb_even
 
 static void run_follow(struct simba_task *task)
 {
-    simba_scheduler *s = SB_CONTAINER(simba_scheduler, follow_task, task);
+    struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, follow_task, task);
 
     stop_leading(s);
     sb_service_drop(s->service);
@@ -173,7 +174,7 @@ static void run_follow(struct simba_task *task)
 
 static void run_ended(struct simba_task *task)
 {
-    simba_scheduler *s = SB_CONTAINER(simba_scheduler, ended_task, task);
+    struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, ended_task, task);
 
     SB_CHECK(sb_loop_is_current(s->loop), "that a run ended is told on the loop thread");
     SB_CHECK(s->running, "a run that ended has begun");
@@ -185,14 +186,33 @@ static void run_ended(struct simba_task *task)
 
 /* ---- On the strand: the work ----------------------------------------------------------------- */
 
-static void work(simba_scheduler *s)
+/* Whether what the service said last is true of the run under way, too, where there is one. The
+ * service is asked before: the term is counted up before the next one can begin. */
+static bool is_of_run(const struct sb_scheduler *s)
+{
+    uint64_t run_term = atomic_load(&s->run_term);
+
+    return run_term == 0 || run_term == atomic_load(&s->term);
+}
+
+static bool is_leader(const struct sb_scheduler *s)
+{
+    return sb_service_is_owner(s->service) && is_of_run(s);
+}
+
+static bool should_stop(const struct sb_scheduler *s)
+{
+    return !is_leader(s) || sb_handover_watch_asked(s->watch, s->service, NULL);
+}
+
+static void work(struct sb_scheduler *s)
 {
     char name[SB_THREAD_NAME_SIZE];
     int code;
 
     pthread_getname_np(pthread_self(), name, sizeof name); /* an executor's thread */
     pthread_setname_np(pthread_self(), s->worker);
-    code = s->work(s->user, s);
+    code = s->work(s->user, sb_service_handle(s->service));
     pthread_setname_np(pthread_self(), name);
     atomic_fetch_add(&s->runs, 1);
     if (code != 0) {
@@ -204,11 +224,11 @@ static void work(simba_scheduler *s)
 
 static void run_work(struct sb_call *call)
 {
-    simba_scheduler *s = SB_CONTAINER(simba_scheduler, run_call, call);
+    struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, run_call, call);
 
     SB_CHECK(atomic_load(&s->run_term) == 0, "runs do not overlap");
     atomic_store(&s->run_term, s->due_term);
-    if (!simba_scheduler_should_stop(s))
+    if (!should_stop(s))
         work(s);
     atomic_store(&s->run_term, 0);
     post(s, &s->ended_task);
@@ -216,12 +236,12 @@ static void run_work(struct sb_call *call)
 
 static void before_acquired(void *object)
 {
-    sb_handover_watch_await(((simba_scheduler *)object)->watch);
+    sb_handover_watch_await(((struct sb_scheduler *)object)->watch);
 }
 
 static void on_acquired(void *user, const struct simba_state *state)
 {
-    simba_scheduler *s = user;
+    struct sb_scheduler *s = user;
 
     (void)state;
     post(s, &s->lead_task);
@@ -229,7 +249,7 @@ static void on_acquired(void *user, const struct simba_state *state)
 
 static void on_released(void *user, const struct simba_state *state)
 {
-    simba_scheduler *s = user;
+    struct sb_scheduler *s = user;
 
     (void)state;
     post(s, &s->follow_task);
@@ -237,86 +257,147 @@ static void on_released(void *user, const struct simba_state *state)
 
 /* ---- The public surface ---------------------------------------------------------------------- */
 
-/* Whether what the service said last is true of the run under way, too, where there is one. The
- * service is asked before: the term is counted up before the next one can begin. */
-static bool is_of_run(const simba_scheduler *s)
+bool simba_scheduler_is_leader(const simba_scheduler *handle)
 {
-    uint64_t run_term = atomic_load(&s->run_term);
+    struct sb_scheduler *s = sb_handle_ask(handle);
+    bool leader;
 
-    return run_term == 0 || run_term == atomic_load(&s->term);
+    if (s == NULL)
+        return false;
+    leader = is_leader(s);
+    sb_service_unpin(s->service);
+    return leader;
 }
 
-bool simba_scheduler_is_leader(const simba_scheduler *scheduler)
+bool simba_scheduler_should_stop(const simba_scheduler *handle)
 {
-    return sb_service_is_owner(scheduler->service) && is_of_run(scheduler);
+    struct sb_scheduler *s = sb_handle_ask(handle);
+    bool should;
+
+    if (s == NULL)
+        return true;
+    should = should_stop(s);
+    sb_service_unpin(s->service);
+    return should;
 }
 
-bool simba_scheduler_should_stop(const simba_scheduler *scheduler)
+uint64_t simba_scheduler_fence(const simba_scheduler *handle)
 {
-    return !simba_scheduler_is_leader(scheduler) ||
-           sb_handover_watch_asked(scheduler->watch, scheduler->service, NULL);
+    struct sb_scheduler *s = sb_handle_ask(handle);
+    uint64_t fence;
+
+    if (s == NULL)
+        return 0;
+    fence = sb_service_fence(s->service);
+    if (!is_of_run(s))
+        fence = 0;
+    sb_service_unpin(s->service);
+    return fence;
 }
 
-uint64_t simba_scheduler_fence(const simba_scheduler *scheduler)
+enum simba_status simba_scheduler_status(const simba_scheduler *handle)
 {
-    uint64_t fence = sb_service_fence(scheduler->service);
-
-    return is_of_run(scheduler) ? fence : 0;
+    return sb_view_status_of(handle);
 }
 
-enum simba_status simba_scheduler_status(const simba_scheduler *scheduler)
+const char *simba_scheduler_id(const simba_scheduler *handle)
 {
-    return sb_service_status(scheduler->service);
+    struct sb_scheduler *s = sb_handle_ask(handle);
+    const char *id = s != NULL ? sb_service_id(s->service) : "";
+
+    if (s != NULL)
+        sb_service_unpin(s->service);
+    return id;
 }
 
-const char *simba_scheduler_id(const simba_scheduler *scheduler)
+const char *simba_scheduler_mutex(const simba_scheduler *handle)
 {
-    return sb_service_id(scheduler->service);
+    struct sb_scheduler *s = sb_handle_ask(handle);
+    const char *mutex = s != NULL ? sb_service_mutex(s->service) : "";
+
+    if (s != NULL)
+        sb_service_unpin(s->service);
+    return mutex;
 }
 
-const char *simba_scheduler_mutex(const simba_scheduler *scheduler)
-{
-    return sb_service_mutex(scheduler->service);
-}
-
-int simba_scheduler_counts(const simba_scheduler *scheduler, struct simba_schedule_counts *counts)
+static int read_counts(const struct sb_scheduler *s, struct simba_schedule_counts *counts)
 {
     struct simba_schedule_counts all;
-    int code;
+    int code = sb_engine_check_process(s->engine, NULL);
 
-    if (scheduler == NULL || counts == NULL || counts->size < sizeof counts->size)
-        return SIMBA_EMISUSE;
-    code = sb_engine_check_process(scheduler->engine, NULL);
     if (code != SIMBA_OK)
         return code;
-    all.runs = atomic_load(&scheduler->runs);
-    all.failures = atomic_load(&scheduler->failures);
-    all.skipped = atomic_load(&scheduler->skipped);
+    all.runs = atomic_load(&s->runs);
+    all.failures = atomic_load(&s->failures);
+    all.skipped = atomic_load(&s->skipped);
     all.size = counts->size;
     memcpy(counts, &all, all.size < sizeof all ? all.size : sizeof all);
     return SIMBA_OK;
 }
 
-int simba_scheduler_start(simba_scheduler *scheduler, struct simba_error *error)
+int simba_scheduler_counts(const simba_scheduler *handle, struct simba_schedule_counts *counts)
 {
-    if (scheduler == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_scheduler_start needs a scheduler");
-    return sb_service_start(scheduler->service, error);
+    struct sb_scheduler *s;
+    void *object;
+    int code;
+
+    if (counts == NULL || counts->size < sizeof counts->size)
+        return SIMBA_EMISUSE;
+    code = sb_handle_ask_code(handle, "simba_scheduler_counts", "a scheduler", &object, NULL);
+    if (code != SIMBA_OK)
+        return code;
+    s = object;
+    code = read_counts(s, counts);
+    sb_service_unpin(s->service);
+    return code;
 }
 
-int simba_scheduler_stop(simba_scheduler *scheduler, struct simba_error *error)
+static int use(simba_scheduler *handle, const char *call, struct sb_scheduler **ret_scheduler,
+               struct simba_error *error)
 {
-    if (scheduler == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE, "simba_scheduler_stop needs a scheduler");
-    return sb_service_stop(scheduler->service, error);
+    void *object;
+    int code = sb_handle_use(handle, call, "a scheduler", &object, error);
+
+    if (code == SIMBA_OK)
+        *ret_scheduler = object;
+    return code;
 }
 
-void simba_scheduler_close(simba_scheduler *scheduler)
+int simba_scheduler_start(simba_scheduler *handle, struct simba_error *error)
 {
-    if (scheduler == NULL || sb_engine_check_process(scheduler->engine, NULL) != SIMBA_OK)
+    struct sb_scheduler *s;
+    int code = use(handle, "simba_scheduler_start", &s, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_start(s->service, error);
+    sb_service_unpin(s->service);
+    return code;
+}
+
+int simba_scheduler_stop(simba_scheduler *handle, struct simba_error *error)
+{
+    struct sb_scheduler *s;
+    int code = use(handle, "simba_scheduler_stop", &s, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = sb_service_stop(s->service, error);
+    sb_service_unpin(s->service);
+    return code;
+}
+
+void simba_scheduler_close(simba_scheduler *handle)
+{
+    struct sb_scheduler *s = sb_handle_ask(handle);
+
+    if (s == NULL)
         return;
-    sb_client_remove_object(scheduler->client);
-    sb_service_close(scheduler->service);
+    if (sb_service_begin_close(s->service)) {
+        sb_client_remove_object(s->client);
+        sb_service_close(s->service);
+    }
+    sb_service_unpin(s->service);
 }
 
 static int read_options(const struct simba_scheduler_options *given,
@@ -349,7 +430,7 @@ static int read_options(const struct simba_scheduler_options *given,
 }
 
 /* A character that does not fit is left out as a whole. */
-static void name_worker(simba_scheduler *s, const char *name)
+static void name_worker(struct sb_scheduler *s, const char *name)
 {
     size_t length;
 
@@ -362,16 +443,16 @@ static void name_worker(simba_scheduler *s, const char *name)
 
 static void on_gone(void *object)
 {
-    simba_scheduler *s = object;
+    struct sb_scheduler *s = object;
 
     sb_handover_watch_free(s->watch);
     sb_free(s);
 }
 
-static simba_scheduler *allocate(simba_client *client,
-                                 const struct simba_scheduler_options *options)
+static struct sb_scheduler *allocate(struct sb_client *client,
+                                     const struct simba_scheduler_options *options)
 {
-    simba_scheduler *s = sb_alloc_zero(sizeof *s);
+    struct sb_scheduler *s = sb_alloc_zero(sizeof *s);
 
     if (s == NULL)
         return NULL;
@@ -392,18 +473,15 @@ static simba_scheduler *allocate(simba_client *client,
     return s;
 }
 
-int simba_scheduler_create(simba_client *client, const struct simba_scheduler_options *given,
-                           simba_scheduler **ret_scheduler, struct simba_error *error)
+static int create(struct sb_client *client, const struct simba_scheduler_options *given,
+                  simba_scheduler **ret_scheduler, struct simba_error *error)
 {
     struct simba_scheduler_options options;
     struct sb_service_config config = {0};
     struct sb_handover_config handover = {0};
-    simba_scheduler *s;
+    struct sb_scheduler *s;
     int code;
 
-    if (client == NULL || ret_scheduler == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_scheduler_create needs a client and ret_scheduler");
     if (client->events != NULL)
         return sb_error_set(error, SIMBA_EUNSUPPORTED,
                             "a scheduler calls its work: a client with pull_events has none");
@@ -424,7 +502,7 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
     config.calls.hook = on_step;
     config.calls.user = s;
     config.calls.gone = on_gone;
-    config.calls.object = s;
+    config.object = s;
     handover.engine = client->engine;
     handover.on_handover = options.on_handover;
     handover.user = options.user;
@@ -438,8 +516,25 @@ int simba_scheduler_create(simba_client *client, const struct simba_scheduler_op
         return code;
     }
     name_worker(s, options.worker != NULL ? options.worker : options.mutex);
-    *ret_scheduler = s;
+    *ret_scheduler = sb_service_handle(s->service);
     return SIMBA_OK;
+}
+
+int simba_scheduler_create(simba_client *handle, const struct simba_scheduler_options *options,
+                           simba_scheduler **ret_scheduler, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || ret_scheduler == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_scheduler_create needs a client and ret_scheduler");
+    code = sb_client_enter(handle, "simba_scheduler_create", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = create(client, options, ret_scheduler, error);
+    sb_client_leave(client);
+    return code;
 }
 
 void simba_scheduler_cleanup(simba_scheduler **scheduler)

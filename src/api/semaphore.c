@@ -4,6 +4,7 @@
  */
 #include "api/semaphore.h"
 
+#include "api/question.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -58,13 +59,13 @@ int sb_semaphore_slot_name(const char *name, size_t slot, char ret_name[SIMBA_MU
 }
 
 /* *ret_slots is 0 where the property was never written. */
-static int read_slots(simba_client *client, const char *name, int64_t timeout_ms, int *ret_slots,
-                      struct simba_error *error)
+static int read_slots(struct sb_client *client, const char *name, int64_t timeout_ms,
+                      int *ret_slots, struct simba_error *error)
 {
     struct simba_property property;
     char *end;
     long slots;
-    int code = simba_client_property_get(client, name, PROPERTY, timeout_ms, &property, error);
+    int code = sb_property_get(client, name, PROPERTY, timeout_ms, &property, error);
 
     if (code != SIMBA_OK)
         return code;
@@ -82,13 +83,13 @@ static int read_slots(simba_client *client, const char *name, int64_t timeout_ms
     return SIMBA_OK;
 }
 
-static int write_slots(simba_client *client, const char *name, int slots, const char *owner_id,
+static int write_slots(struct sb_client *client, const char *name, int slots, const char *owner_id,
                        int64_t timeout_ms, struct simba_error *error)
 {
     char value[16];
 
     snprintf(value, sizeof value, "%d", slots);
-    return simba_client_property_set(client, name, PROPERTY, value, owner_id, timeout_ms, error);
+    return sb_property_set(client, name, PROPERTY, value, owner_id, timeout_ms, error);
 }
 
 static int64_t timeout_of(int64_t until_ms)
@@ -96,7 +97,7 @@ static int64_t timeout_of(int64_t until_ms)
     return sb_max(sb_time_left(until_ms, simba_now_ms()), 1);
 }
 
-int sb_semaphore_agree(simba_client *client, const char *name, const char *gate_id, int slots,
+int sb_semaphore_agree(struct sb_client *client, const char *name, const char *gate_id, int slots,
                        int64_t until_ms, int *ret_slots, struct simba_error *error)
 {
     int known = 0;
@@ -113,28 +114,31 @@ int sb_semaphore_agree(simba_client *client, const char *name, const char *gate_
     return code;
 }
 
-int simba_semaphore_slots(simba_client *client, const char *name, int64_t timeout_ms,
+int simba_semaphore_slots(simba_client *handle, const char *name, int64_t timeout_ms,
                           int *ret_slots, struct simba_error *error)
 {
+    struct sb_client *client;
     int code;
 
-    if (client == NULL || name == NULL || ret_slots == NULL)
+    if (handle == NULL || name == NULL || ret_slots == NULL)
         return sb_error_set(error, SIMBA_EMISUSE,
                             "simba_semaphore_slots needs a client, a name and ret_slots");
+    code = sb_client_enter(handle, "simba_semaphore_slots", &client, error);
+    if (code != SIMBA_OK)
+        return code;
     code = check_name(name, error);
-    return code == SIMBA_OK ? read_slots(client, name, timeout_ms, ret_slots, error) : code;
+    if (code == SIMBA_OK)
+        code = read_slots(client, name, timeout_ms, ret_slots, error);
+    sb_client_leave(client);
+    return code;
 }
 
-int simba_semaphore_resize(simba_client *client, const char *name, int slots, int64_t timeout_ms,
-                           struct simba_error *error)
+static int resize(struct sb_client *client, const char *name, int slots, int64_t timeout_ms,
+                  struct simba_error *error)
 {
     int known = 0;
-    int code;
+    int code = sb_semaphore_check(name, slots, error);
 
-    if (client == NULL || name == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_semaphore_resize needs a client and a name");
-    code = sb_semaphore_check(name, slots, error);
     if (code == SIMBA_OK)
         code = read_slots(client, name, timeout_ms, &known, error);
     if (code == SIMBA_OK && known == 0)
@@ -142,4 +146,21 @@ int simba_semaphore_resize(simba_client *client, const char *name, int slots, in
     if (code != SIMBA_OK && code != SIMBA_ECONFIG)
         return code;
     return write_slots(client, name, slots, NULL, timeout_ms, error);
+}
+
+int simba_semaphore_resize(simba_client *handle, const char *name, int slots, int64_t timeout_ms,
+                           struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || name == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_semaphore_resize needs a client and a name");
+    code = sb_client_enter(handle, "simba_semaphore_resize", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = resize(client, name, slots, timeout_ms, error);
+    sb_client_leave(client);
+    return code;
 }

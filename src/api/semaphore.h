@@ -16,7 +16,7 @@ int sb_semaphore_slot_name(const char *name, size_t slot, char ret_name[SIMBA_MU
 
 /* What the store says. Where it says nothing, `gate_id`, the owner of the gate, writes `slots`.
  * *ret_slots is 0 where that one does not own the gate any more, or is NULL. */
-int sb_semaphore_agree(simba_client *client, const char *name, const char *gate_id, int slots,
+int sb_semaphore_agree(struct sb_client *client, const char *name, const char *gate_id, int slots,
                        int64_t until_ms, int *ret_slots, struct simba_error *error);
 
 #endif

@@ -16,9 +16,9 @@
 
 /* ---- Status and queue ------------------------------------------------------------------------ */
 
-int simba_client_status(simba_client *client, const char *mutex, int64_t timeout_ms,
-                        struct simba_mutex_status **ret_list, size_t *ret_count,
-                        struct simba_error *error)
+static int status(struct sb_client *client, const char *mutex, int64_t timeout_ms,
+                  struct simba_mutex_status **ret_list, size_t *ret_count,
+                  struct simba_error *error)
 {
     const struct simba_request wire = {
         .op = mutex != NULL ? SIMBA_OP_READ : SIMBA_OP_LIST,
@@ -26,12 +26,8 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
         .timeout_ms = timeout_ms,
     };
     struct sb_question_answer answer;
-    int code;
+    int code = sb_question_check(client, mutex, timeout_ms, error);
 
-    if (client == NULL || ret_list == NULL || ret_count == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_status needs a client, ret_list and ret_count");
-    code = sb_question_check(client, mutex, timeout_ms, error);
     if (code == SIMBA_OK)
         code = sb_question_ask(client, &wire, &answer, error);
     if (code != SIMBA_OK)
@@ -41,19 +37,33 @@ int simba_client_status(simba_client *client, const char *mutex, int64_t timeout
     return SIMBA_OK;
 }
 
-int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_ms,
-                       struct simba_waiter **ret_list, size_t *ret_count, struct simba_error *error)
+int simba_client_status(simba_client *handle, const char *mutex, int64_t timeout_ms,
+                        struct simba_mutex_status **ret_list, size_t *ret_count,
+                        struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || ret_list == NULL || ret_count == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_status needs a client, ret_list and ret_count");
+    code = sb_client_enter(handle, "simba_client_status", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = status(client, mutex, timeout_ms, ret_list, ret_count, error);
+    sb_client_leave(client);
+    return code;
+}
+
+static int queue(struct sb_client *client, const char *mutex, int64_t timeout_ms,
+                 struct simba_waiter **ret_list, size_t *ret_count, struct simba_error *error)
 {
     const struct simba_request wire = {
         .op = SIMBA_OP_QUEUE, .mutex = mutex, .timeout_ms = timeout_ms};
     struct sb_question_answer answer = {.list = NULL};
     struct simba_waiter *waiters;
-    int code;
+    int code = sb_question_check(client, mutex, timeout_ms, error);
 
-    if (client == NULL || mutex == NULL || ret_list == NULL || ret_count == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_queue needs a client, a mutex, ret_list and ret_count");
-    code = sb_question_check(client, mutex, timeout_ms, error);
     if (code == SIMBA_OK && !sb_engine_has_queue(client->engine))
         code = sb_error_set(error, SIMBA_EUNSUPPORTED, "this store keeps no queue of waiters");
     if (code == SIMBA_OK)
@@ -73,19 +83,32 @@ int simba_client_queue(simba_client *client, const char *mutex, int64_t timeout_
     return SIMBA_OK;
 }
 
+int simba_client_queue(simba_client *handle, const char *mutex, int64_t timeout_ms,
+                       struct simba_waiter **ret_list, size_t *ret_count, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || mutex == NULL || ret_list == NULL || ret_count == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_queue needs a client, a mutex, ret_list and ret_count");
+    code = sb_client_enter(handle, "simba_client_queue", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = queue(client, mutex, timeout_ms, ret_list, ret_count, error);
+    sb_client_leave(client);
+    return code;
+}
+
 /* ---- Inspection ------------------------------------------------------------------------------ */
 
-int simba_client_inspect(simba_client *client, int64_t timeout_ms, struct simba_finding **ret_list,
-                         size_t *ret_count, struct simba_error *error)
+static int inspect(struct sb_client *client, int64_t timeout_ms, struct simba_finding **ret_list,
+                   size_t *ret_count, struct simba_error *error)
 {
     struct simba_request wire = {.op = SIMBA_OP_INSPECT, .timeout_ms = timeout_ms};
     struct sb_question_answer answer;
-    int code;
+    int code = sb_question_check(client, NULL, timeout_ms, error);
 
-    if (client == NULL || ret_list == NULL || ret_count == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_inspect needs a client, ret_list and ret_count");
-    code = sb_question_check(client, NULL, timeout_ms, error);
     if (code == SIMBA_OK && !sb_engine_can_inspect(client->engine))
         code = sb_error_set(error, SIMBA_EUNSUPPORTED, "this store cannot be inspected");
     wire.ttl_ms = sb_engine_timing(client->engine)->ttl_ms;
@@ -99,21 +122,33 @@ int simba_client_inspect(simba_client *client, int64_t timeout_ms, struct simba_
     return SIMBA_OK;
 }
 
+int simba_client_inspect(simba_client *handle, int64_t timeout_ms, struct simba_finding **ret_list,
+                         size_t *ret_count, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || ret_list == NULL || ret_count == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_inspect needs a client, ret_list and ret_count");
+    code = sb_client_enter(handle, "simba_client_inspect", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = inspect(client, timeout_ms, ret_list, ret_count, error);
+    sb_client_leave(client);
+    return code;
+}
+
 /* ---- The environment ------------------------------------------------------------------------- */
 
-int simba_client_environment(simba_client *client, const char *mutex, const char *owner_id,
-                             int64_t timeout_ms, char **ret_environment, struct simba_error *error)
+static int environment(struct sb_client *client, const char *mutex, const char *owner_id,
+                       int64_t timeout_ms, char **ret_environment, struct simba_error *error)
 {
     const struct simba_request wire = {
         .op = SIMBA_OP_ENVIRONMENT, .mutex = mutex, .id = owner_id, .timeout_ms = timeout_ms};
     struct sb_question_answer answer = {.environment = NULL};
-    int code;
+    int code = sb_question_check(client, mutex, timeout_ms, error);
 
-    if (client == NULL || mutex == NULL || owner_id == NULL || ret_environment == NULL)
-        return sb_error_set(
-            error, SIMBA_EMISUSE,
-            "simba_client_environment needs a client, a mutex, owner_id and ret_environment");
-    code = sb_question_check(client, mutex, timeout_ms, error);
     if (code == SIMBA_OK)
         code = simba_id_validate(owner_id, error);
     if (code == SIMBA_OK && sb_engine_has_environment(client->engine))
@@ -122,6 +157,24 @@ int simba_client_environment(simba_client *client, const char *mutex, const char
         code = sb_error_plain(error, SIMBA_ENOMEM);
     if (code == SIMBA_OK)
         *ret_environment = answer.environment;
+    return code;
+}
+
+int simba_client_environment(simba_client *handle, const char *mutex, const char *owner_id,
+                             int64_t timeout_ms, char **ret_environment, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || mutex == NULL || owner_id == NULL || ret_environment == NULL)
+        return sb_error_set(
+            error, SIMBA_EMISUSE,
+            "simba_client_environment needs a client, a mutex, owner_id and ret_environment");
+    code = sb_client_enter(handle, "simba_client_environment", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = environment(client, mutex, owner_id, timeout_ms, ret_environment, error);
+    sb_client_leave(client);
     return code;
 }
 
@@ -136,7 +189,7 @@ int simba_client_environment(simba_client *client, const char *mutex, const char
  *                                   B owns by now: nothing is taken
  */
 struct target {
-    simba_client *client;
+    struct sb_client *client;
     const char *mutex;
     int64_t until_ms;
     struct simba_owner owner; /* as the store told it last; an empty id: nobody */
@@ -204,18 +257,14 @@ static int take_once(struct target *t, const struct simba_owner *owner, bool *re
     return SIMBA_OK;
 }
 
-int simba_client_force_release(simba_client *client, const char *mutex, int64_t timeout_ms,
-                               struct simba_owner *ret_owner, struct simba_error *error)
+static int force_release(struct sb_client *client, const char *mutex, int64_t timeout_ms,
+                         struct simba_owner *ret_owner, struct simba_error *error)
 {
     struct target t = {.client = client, .mutex = mutex};
     struct simba_owner owner;
     bool taken;
-    int code;
+    int code = sb_question_check(client, mutex, timeout_ms, error);
 
-    if (client == NULL || mutex == NULL || ret_owner == NULL)
-        return sb_error_set(error, SIMBA_EMISUSE,
-                            "simba_client_force_release needs a client, a mutex and ret_owner");
-    code = sb_question_check(client, mutex, timeout_ms, error);
     if (code != SIMBA_OK)
         return code;
     t.until_ms = sb_later(simba_now_ms(), timeout_ms);
@@ -235,4 +284,21 @@ int simba_client_force_release(simba_client *client, const char *mutex, int64_t 
                             owner.id);
     *ret_owner = owner;
     return SIMBA_OK;
+}
+
+int simba_client_force_release(simba_client *handle, const char *mutex, int64_t timeout_ms,
+                               struct simba_owner *ret_owner, struct simba_error *error)
+{
+    struct sb_client *client;
+    int code;
+
+    if (handle == NULL || mutex == NULL || ret_owner == NULL)
+        return sb_error_set(error, SIMBA_EMISUSE,
+                            "simba_client_force_release needs a client, a mutex and ret_owner");
+    code = sb_client_enter(handle, "simba_client_force_release", &client, error);
+    if (code != SIMBA_OK)
+        return code;
+    code = force_release(client, mutex, timeout_ms, ret_owner, error);
+    sb_client_leave(client);
+    return code;
 }

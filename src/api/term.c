@@ -16,7 +16,7 @@
 
 /* What names a term, and who owns by the last answer. */
 struct term {
-    simba_client *client;
+    struct sb_client *client;
     const char *mutex;
     const char *id;
     uint64_t fence;
@@ -26,13 +26,18 @@ struct term {
     bool missed; /* the release found no such record */
 };
 
-static int check(struct term *t, const char *call, int64_t timeout_ms, struct simba_error *error)
+/* On success the caller leaves the client. */
+static int enter(struct term *t, simba_client *handle, const char *call, struct simba_error *error)
 {
-    int code;
-
-    if (t->client == NULL || t->mutex == NULL)
+    if (handle == NULL || t->mutex == NULL)
         return sb_error_set(error, SIMBA_EMISUSE, "%s needs a client and a mutex", call);
-    code = sb_question_check(t->client, t->mutex, timeout_ms, error);
+    return sb_client_enter(handle, call, &t->client, error);
+}
+
+static int check(struct term *t, int64_t timeout_ms, struct simba_error *error)
+{
+    int code = sb_question_check(t->client, t->mutex, timeout_ms, error);
+
     if (code == SIMBA_OK)
         code = simba_id_validate(t->id, error);
     if (code == SIMBA_OK && t->fence == 0)
@@ -86,15 +91,13 @@ static int64_t transition_of(int64_t lease_ms)
 
 /* Not every store checks the token of a GUARD, or answers with it: so the term is read first. The
  * lease counts from the sending of the GUARD, as for every owner. */
-int simba_client_renew(simba_client *client, const char *mutex, const char *id, uint64_t fence,
-                       int64_t lease_ms, int64_t timeout_ms, int64_t *ret_deadline_ms,
-                       struct simba_error *error)
+static int renew(struct term *t, int64_t lease_ms, int64_t timeout_ms, int64_t *ret_deadline_ms,
+                 struct simba_error *error)
 {
-    struct term t = {.client = client, .mutex = mutex, .id = id, .fence = fence};
     struct simba_request read = {.op = SIMBA_OP_READ};
-    struct simba_request wire = {.op = SIMBA_OP_GUARD, .fence = fence, .outlives_client = true};
+    struct simba_request wire = {.op = SIMBA_OP_GUARD, .fence = t->fence, .outlives_client = true};
     int64_t sent_ms;
-    int code = check(&t, "simba_client_renew", timeout_ms, error);
+    int code = check(t, timeout_ms, error);
 
     if (code == SIMBA_OK && ret_deadline_ms == NULL)
         code = sb_error_set(error, SIMBA_EMISUSE, "simba_client_renew needs ret_deadline_ms");
@@ -102,7 +105,7 @@ int simba_client_renew(simba_client *client, const char *mutex, const char *id, 
         code = sb_error_set(
             error, SIMBA_EINVAL, "a lease of %lld ms: it can have from %d ms to %d days",
             (long long)lease_ms, SIMBA_LEASE_MIN_MS, (int)(SIMBA_LEASE_MAX_MS / 86400000));
-    if (code == SIMBA_OK && sb_engine_has_sessions(client->engine))
+    if (code == SIMBA_OK && sb_engine_has_sessions(t->client->engine))
         code = sb_error_set(error, SIMBA_EUNSUPPORTED,
                             "this store has no leases that could be renewed: the session of the "
                             "owner is the lease");
@@ -110,44 +113,69 @@ int simba_client_renew(simba_client *client, const char *mutex, const char *id, 
         return code;
     wire.transition_ms = transition_of(lease_ms);
     wire.ttl_ms = lease_ms - wire.transition_ms;
-    code = ask(&t, &read, error);
-    if (code == SIMBA_OK && !is_there(&t))
-        return fail_gone(&t, error);
+    code = ask(t, &read, error);
+    if (code == SIMBA_OK && !is_there(t))
+        return fail_gone(t, error);
     sent_ms = simba_now_ms();
     if (code == SIMBA_OK)
-        code = ask(&t, &wire, error);
+        code = ask(t, &wire, error);
     if (code != SIMBA_OK)
         return code;
-    if (!is_there(&t))
-        return fail_gone(&t, error);
+    if (!is_there(t))
+        return fail_gone(t, error);
     *ret_deadline_ms = sent_ms + lease_ms - simba_drift_margin_ms(lease_ms);
     return SIMBA_OK;
 }
 
+int simba_client_renew(simba_client *handle, const char *mutex, const char *id, uint64_t fence,
+                       int64_t lease_ms, int64_t timeout_ms, int64_t *ret_deadline_ms,
+                       struct simba_error *error)
+{
+    struct term t = {.mutex = mutex, .id = id, .fence = fence};
+    int code = enter(&t, handle, "simba_client_renew", error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = renew(&t, lease_ms, timeout_ms, ret_deadline_ms, error);
+    sb_client_leave(t.client);
+    return code;
+}
+
 /* A release names the revision, which a renewal of the same term may change between the two
  * requests: it is read again then. */
-int simba_client_end(simba_client *client, const char *mutex, const char *id, uint64_t fence,
-                     int64_t timeout_ms, struct simba_error *error)
+static int end(struct term *t, int64_t timeout_ms, struct simba_error *error)
 {
-    struct term t = {.client = client, .mutex = mutex, .id = id, .fence = fence};
-    int code = check(&t, "simba_client_end", timeout_ms, error);
+    int code = check(t, timeout_ms, error);
 
     for (int i = 0; i < RELEASES_MAX && code == SIMBA_OK; i++) {
         struct simba_request read = {.op = SIMBA_OP_READ};
         struct simba_request release = {.op = SIMBA_OP_RELEASE};
 
-        code = ask(&t, &read, error);
-        if (code == SIMBA_OK && !is_there(&t))
-            return fail_gone(&t, error);
-        release.revision = t.revision;
-        release.reserve_ms = sb_engine_timing(client->engine)->reserve_ms;
+        code = ask(t, &read, error);
+        if (code == SIMBA_OK && !is_there(t))
+            return fail_gone(t, error);
+        release.revision = t->revision;
+        release.reserve_ms = sb_engine_timing(t->client->engine)->reserve_ms;
         if (code == SIMBA_OK)
-            code = ask(&t, &release, error);
-        if (code == SIMBA_OK && !t.missed)
+            code = ask(t, &release, error);
+        if (code == SIMBA_OK && !t->missed)
             return SIMBA_OK;
     }
     if (code == SIMBA_OK)
         code = sb_error_set(error, SIMBA_ECONTENDED,
-                            "'%s' was renewed whenever it was being released", mutex);
+                            "'%s' was renewed whenever it was being released", t->mutex);
+    return code;
+}
+
+int simba_client_end(simba_client *handle, const char *mutex, const char *id, uint64_t fence,
+                     int64_t timeout_ms, struct simba_error *error)
+{
+    struct term t = {.mutex = mutex, .id = id, .fence = fence};
+    int code = enter(&t, handle, "simba_client_end", error);
+
+    if (code != SIMBA_OK)
+        return code;
+    code = end(&t, timeout_ms, error);
+    sb_client_leave(t.client);
     return code;
 }

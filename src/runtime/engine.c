@@ -203,6 +203,11 @@ bool sb_engine_settle(struct sb_engine *engine)
     return true;
 }
 
+bool sb_engine_calls_back(const struct sb_engine *engine)
+{
+    return sb_dispatcher_is_busy(engine->dispatcher);
+}
+
 /* Nothing is left of the services; the dispatcher has no thread any more. */
 static void shut_backend(struct sb_engine *engine)
 {

@@ -96,6 +96,9 @@ int sb_engine_life_fd(struct sb_engine *engine);
  * returned for as long as the stop timeout. */
 bool sb_engine_settle(struct sb_engine *engine);
 
+/* Whether a callback runs, or waits to run. */
+bool sb_engine_calls_back(const struct sb_engine *engine);
+
 /* Frees everything; no service is left, and no request. NULL is allowed. */
 void sb_engine_destroy(struct sb_engine *engine);
 

@@ -4,16 +4,16 @@
  * What a step has changed waits in the report, under the lock of the engine's services. A call on
  * the service's strand takes it and calls back, away from the loop.
  *
- * The holder of the handle has one reference; so do each request under way, a start that waits for
- * its turn, a busy queue of callbacks, and a task in the inbox that comes from there. The last one
- * frees the service, on whatever thread.
+ * A service that is not closed has one reference; so do its handle with all its pins, each request
+ * under way, a start that waits for its turn, a busy queue of callbacks, and a task in the inbox
+ * that comes from there. The last one frees the service, on whatever thread.
  */
 #include "runtime/service_state.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "base/thread.h"
+#include "runtime/view.h"
 
 #include <limits.h>
 #include <string.h>
@@ -33,8 +33,10 @@ void sb_service_free(struct sb_service *s)
     SB_CHECK(!s->start.is_queued, "a service is freed when it has left the queue of starts");
     SB_CHECK(!s->timer.armed, "a service is freed when its timer is off");
     SB_CHECK(!s->listening && !s->following, "a service is freed when it listens no more");
-    SB_CHECK(atomic_load(&s->status) == SIMBA_INITIAL, "a service is freed when it has stopped");
+    SB_CHECK(atomic_load(&s->handle->view.status) == SIMBA_INITIAL,
+             "a service is freed when it has stopped");
     sb_strand_end(&s->strand);
+    sb_handle_free(s->handle);
     sb_packed_free(&s->packed);
     sb_free(s->own_timing);
     sb_free(s->last_error);
@@ -57,67 +59,57 @@ void sb_service_drop(struct sb_service *s)
     if (before > 1)
         return;
     if (s->calls.gone != NULL)
-        s->calls.gone(s->calls.object);
+        s->calls.gone(s->handle->object);
     sb_service_free(s);
     sb_engine_pending_remove(engine);
 }
 
-/* ---- What other threads may ask -------------------------------------------------------------- */
-
-/* In a child nothing runs. */
-enum simba_status sb_service_status(const struct sb_service *s)
+void sb_service_unpin(struct sb_service *s)
 {
-    if (s->engine->forks != sb_fork_count())
-        return SIMBA_INITIAL;
-    return (enum simba_status)atomic_load_explicit(&s->status, memory_order_acquire);
+    if (sb_handle_unpin(s->handle))
+        sb_service_drop(s);
 }
 
-/* The status is asked too, because a stop ends the belief before the loop has heard of it. */
+bool sb_service_begin_close(struct sb_service *s)
+{
+    return sb_engine_check_process(s->engine, NULL) == SIMBA_OK && sb_handle_begin_close(s->handle);
+}
+
+void *sb_service_handle(const struct sb_service *s)
+{
+    return sb_handle_value(s->handle);
+}
+
+/* ---- What other threads may ask -------------------------------------------------------------- */
+
+enum simba_status sb_service_status(const struct sb_service *s)
+{
+    return sb_view_status(&s->handle->view);
+}
+
 int64_t sb_service_deadline_ms(const struct sb_service *s)
 {
-    if (sb_service_status(s) != SIMBA_RUNNING)
-        return 0;
-    return atomic_load_explicit(&s->belief_ms, memory_order_acquire);
+    return sb_view_deadline_ms(&s->handle->view);
 }
 
 bool sb_service_is_owner(const struct sb_service *s)
 {
-    int64_t until_ms = sb_service_deadline_ms(s);
-
-    return until_ms > 0 && simba_now_ms() < until_ms;
-}
-
-bool sb_service_is_in_ttl(const struct sb_service *s)
-{
-    return sb_service_is_owner(s) &&
-           simba_now_ms() < atomic_load_explicit(&s->ttl_ms, memory_order_acquire);
+    return sb_view_is_owner(&s->handle->view);
 }
 
 int64_t sb_service_place(const struct sb_service *s)
 {
-    return sb_service_is_owner(s) ? 0 : atomic_load_explicit(&s->place, memory_order_relaxed);
+    return sb_view_place(&s->handle->view);
 }
 
-/* Between the two loads a term may end and another begin; then it is asked again. */
 uint64_t sb_service_fence(const struct sb_service *s)
 {
-    uint64_t fence = atomic_load_explicit(&s->fence, memory_order_acquire);
-
-    for (;;) {
-        bool owner = sb_service_is_owner(s);
-        uint64_t again = atomic_load_explicit(&s->fence, memory_order_acquire);
-
-        if (fence == again)
-            return owner ? fence : 0;
-        fence = again;
-    }
+    return sb_view_fence(&s->handle->view);
 }
 
 int64_t sb_service_window_ms(const struct sb_service *s)
 {
-    int64_t until_ms = sb_service_deadline_ms(s);
-
-    return until_ms > 0 ? until_ms - atomic_load_explicit(&s->ttl_ms, memory_order_acquire) : 0;
+    return sb_view_window_ms(&s->handle->view);
 }
 
 void sb_service_tell_times(const struct sb_service *s, struct simba_owner *owner)
@@ -284,7 +276,8 @@ static bool begin_acquired(struct sb_service *s, const struct sb_report *report,
 
     sb_lock_take(&s->engine->state_lock);
     begin = report->acquired && may_begin(s, ends) && !s->told && sb_service_is_owner(s) &&
-            atomic_load_explicit(&s->fence, memory_order_acquire) == report->state.after.fence;
+            atomic_load_explicit(&s->handle->view.fence, memory_order_acquire) ==
+                report->state.after.fence;
     SB_CHECK(!begin || report->state.after.fence != 0, "a term that is told has a token");
     s->told |= begin;
     sb_lock_release(&s->engine->state_lock);
@@ -309,7 +302,8 @@ static bool begin_renewed(struct sb_service *s, const struct sb_report *report, 
 
     sb_lock_take(&s->engine->state_lock);
     begin = calls_renewed(s, report) && may_begin(s, ends) && sb_service_is_owner(s) &&
-            atomic_load_explicit(&s->fence, memory_order_acquire) == report->state.after.fence;
+            atomic_load_explicit(&s->handle->view.fence, memory_order_acquire) ==
+                report->state.after.fence;
     sb_lock_release(&s->engine->state_lock);
     return begin;
 }
@@ -322,7 +316,7 @@ static void call_back(struct sb_service *s, const struct sb_report *report, unsi
     SB_CHECK(!(report->acquired && report->released),
              "a report tells of a win or of a loss, not both");
     if (report->acquired && c->before_acquired != NULL)
-        c->before_acquired(c->object);
+        c->before_acquired(s->handle->object);
     if (begin_acquired(s, report, ends))
         c->on_acquired(c->user, &report->state);
     if (begin_released(s, report, ends))

@@ -8,6 +8,7 @@
 #ifndef SB_RUNTIME_SERVICE_H
 #define SB_RUNTIME_SERVICE_H
 
+#include "base/handle.h"
 #include "runtime/engine.h"
 
 struct sb_service;
@@ -34,7 +35,6 @@ struct sb_service_calls {
     /* Frees the library's own object that the service belongs to, on any thread: nothing uses
      * either any more. */
     void (*gone)(void *object);
-    void *object;
 };
 
 struct sb_service_config {
@@ -44,6 +44,7 @@ struct sb_service_config {
     int64_t ttl_ms;  /* of a contender; the engine's where equal */
     int64_t transition_ms;
     struct sb_service_calls calls;
+    void *object; /* the library's own that the service belongs to; its handle finds it */
 };
 
 int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,
@@ -77,6 +78,15 @@ void sb_service_stop_until(struct sb_service *service, int64_t until_ms);
 void sb_service_hold(struct sb_service *service);
 void sb_service_drop(struct sb_service *service);
 
+/* The handle of its object, for the application where that is what it is given. From the end of the
+ * close on the handle finds nothing. */
+void *sb_service_handle(const struct sb_service *service);
+
+/* For a caller that has pinned the object of its handle: whether it should close it, and the end of
+ * the pin, which may be the end of the service and of its object. */
+bool sb_service_begin_close(struct sb_service *service);
+void sb_service_unpin(struct sb_service *service);
+
 /* Its names; the id is NULL where it is an observer. They stay as long as it does. */
 const char *sb_service_mutex(const struct sb_service *service);
 const char *sb_service_id(const struct sb_service *service);
@@ -97,7 +107,6 @@ void sb_service_end_thread(struct sb_service *service);
 void sb_service_call(struct sb_service *service, struct sb_call *call);
 
 bool sb_service_is_owner(const struct sb_service *service);
-bool sb_service_is_in_ttl(const struct sb_service *service);
 uint64_t sb_service_fence(const struct sb_service *service);
 int64_t sb_service_place(const struct sb_service *service); /* in the wait queue; 0: not known */
 int64_t sb_service_deadline_ms(const struct sb_service *service);

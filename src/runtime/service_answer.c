@@ -89,7 +89,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
 static void forget_error(struct sb_service *s)
 {
     SB_CHECK(sb_loop_is_current(s->engine->loop), "errors are forgotten on the loop thread");
-    if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->status)))
+    if (s->failing_since_ms != 0 && simba_status_is_active(atomic_load(&s->handle->view.status)))
         sb_log(&s->engine->log, SIMBA_LOG_WARN, "mutex '%s': the store answers again",
                s->member.mutex);
     s->failing_since_ms = 0;
@@ -111,7 +111,7 @@ static void count_answer(struct sb_service *s, const struct sb_event *e,
     if (e->op == SIMBA_OP_GUARD && e->answer == SB_ANSWER_MINE) {
         sb_metrics_count(&metrics->renewals);
         SB_PROBE(renew, s->member.mutex, s->member.id,
-                 atomic_load_explicit(&s->fence, memory_order_relaxed));
+                 atomic_load_explicit(&s->handle->view.fence, memory_order_relaxed));
     }
     if (e->op == SIMBA_OP_RELEASE && wire->revision != 0 && e->code == SIMBA_OK &&
         e->answer != SB_ANSWER_MINE && !e->missed)
@@ -142,6 +142,12 @@ static void take_owner(const struct sb_service *s, enum simba_op op, struct simb
 
     if (has_owner && !sb_packed_make_name(&s->packed, reply->owner, ret_name))
         sb_request_drop_owner(op, reply);
+}
+
+/* What a queue cannot have fits into what is shown. */
+static uint32_t place_of(const struct simba_reply *reply)
+{
+    return reply->place > 0 && reply->place <= UINT32_MAX ? (uint32_t)reply->place : 0;
 }
 
 struct sb_event sb_service_take_answer(struct sb_service *s, const struct sb_request *request,
@@ -175,7 +181,7 @@ struct sb_event sb_service_take_answer(struct sb_service *s, const struct sb_req
     SB_CHECK(event.answer != SB_ANSWER_MINE || event.revision != 0,
              "a record of mine has a revision");
     if (request->wire.op == SIMBA_OP_ACQUIRE || request->wire.op == SIMBA_OP_RELEASE)
-        atomic_store_explicit(&s->place, told->place, memory_order_relaxed);
+        atomic_store_explicit(&s->handle->view.place, place_of(told), memory_order_release);
     if (told->code != SIMBA_OK)
         keep_error(s, &request->wire, told);
     else

@@ -21,17 +21,23 @@ static int begin_start(struct sb_service *s, bool awaited, struct simba_error *e
     struct sb_engine *engine = s->engine;
     int status = SIMBA_INITIAL;
     int code = sb_engine_check_process(engine, error);
+    bool closing;
     bool moved;
 
     if (code != SIMBA_OK)
         return code;
     sb_lock_take(&engine->lock);
-    moved = atomic_compare_exchange_strong(&s->status, &status, SIMBA_STARTING);
+    closing = s->closing;
+    moved = !closing &&
+            atomic_compare_exchange_strong(&s->handle->view.status, &status, SIMBA_STARTING);
     if (moved) {
         s->awaited = awaited;
         sb_loop_push(engine->loop, &s->start_task);
     }
     sb_lock_release(&engine->lock);
+    if (closing)
+        return sb_error_set(error, SIMBA_ECLOSED, "cannot start '%s': it is being closed",
+                            s->member.mutex);
     if (!moved)
         return sb_error_set(error, SIMBA_ESTATE, "cannot start '%s': it is %s, start needs %s",
                             s->member.mutex, simba_status_name((enum simba_status)status),
@@ -77,12 +83,12 @@ static int begin_stop(struct sb_service *s, bool leaves, unsigned *ret_stops,
                       struct simba_error *error)
 {
     struct sb_engine *engine = s->engine;
-    int status = atomic_load(&s->status);
+    int status = atomic_load(&s->handle->view.status);
     bool moved = false;
 
     sb_lock_take(&engine->lock);
     while (!moved && simba_status_is_active((enum simba_status)status))
-        moved = atomic_compare_exchange_weak(&s->status, &status, SIMBA_STOPPING);
+        moved = atomic_compare_exchange_weak(&s->handle->view.status, &status, SIMBA_STOPPING);
     if (moved) {
         *ret_stops = s->stops;
         s->leaves = leaves;
@@ -218,6 +224,7 @@ void sb_service_stop_until(struct sb_service *s, int64_t until_ms)
 static void tell_closed(struct sb_service *s)
 {
     struct sb_engine *engine = s->engine;
+    bool last = sb_handle_retire(s->handle);
 
     sb_lock_take(&engine->lock);
     SB_CHECK(!s->is_closed, "a service is closed once");
@@ -226,6 +233,8 @@ static void tell_closed(struct sb_service *s)
     pthread_cond_broadcast(&engine->progress);
     sb_loop_wake(engine->loop);
     sb_lock_release(&engine->lock);
+    if (last) /* not the last reference: the caller has one */
+        sb_service_drop(s);
 }
 
 /* On the strand: what was before it has returned, and nothing comes behind it. */
@@ -313,6 +322,9 @@ void sb_service_close(struct sb_service *s)
 
     if (s == NULL || sb_engine_check_process(s->engine, NULL) != SIMBA_OK)
         return;
+    sb_lock_take(&s->engine->lock);
+    s->closing = true;
+    sb_lock_release(&s->engine->lock);
     inside = sb_dispatcher_is_on(&s->strand);
     if (inside)
         mute(s);
@@ -402,11 +414,17 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
     if (s == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     s->engine = engine;
-    atomic_init(&s->references, 1);
+    atomic_init(&s->references, 2); /* until it is closed, and that of its handle */
     s->close_task.run = run_close;
     s->closed_call.run = run_closed;
     sb_service_init_steps(s);
+    s->handle = sb_handle_create(config->object);
+    if (s->handle == NULL) {
+        sb_free(s);
+        return sb_error_plain(error, SIMBA_ENOMEM);
+    }
     if (!init_machine(s, config)) {
+        sb_handle_free(s->handle);
         sb_free(s);
         return sb_error_plain(error, SIMBA_ENOMEM);
     }

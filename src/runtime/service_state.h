@@ -40,15 +40,11 @@ struct sb_service {
     bool listening;
     bool following; /* a contender that has had to wait is told of changes, as observers are */
 
-    /* What other threads may ask without a lock. */
-    _Atomic int64_t belief_ms;
-    _Atomic int64_t ttl_ms;
-    _Atomic uint64_t fence;
-    _Atomic int64_t place;
-    _Atomic int status;
-    int stop_code;  /* of the last stop; under engine->lock */
+    struct sb_handle *handle; /* its view is what other threads may ask without a lock */
+    int stop_code;            /* of the last stop; under engine->lock */
     bool leaves;    /* the stop under way leaves the term on the store; under engine->lock */
     unsigned stops; /* that are complete; under engine->lock */
+    bool closing;   /* it does not start any more; under engine->lock */
     bool is_closed; /* no callback runs or will begin; under engine->lock */
 
     /* What decides whether a callback may begin; under engine->state_lock. */

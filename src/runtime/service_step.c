@@ -23,12 +23,13 @@ static void show(struct sb_service *s, const union sb_any_machine *machine)
 
     SB_CHECK(sb_lock_is_mine(&s->engine->state_lock), "a step is shown with the lock held");
     if (!sb_service_is_observer(s)) {
-        atomic_store_explicit(&s->fence, sb_machine_fence(m), memory_order_release);
-        atomic_store_explicit(&s->ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
-        atomic_store_explicit(&s->belief_ms, sb_machine_belief_ms(m), memory_order_release);
+        atomic_store_explicit(&s->handle->view.fence, sb_machine_fence(m), memory_order_release);
+        atomic_store_explicit(&s->handle->view.ttl_ms, sb_machine_ttl_ms(m), memory_order_release);
+        atomic_store_explicit(&s->handle->view.belief_ms, sb_machine_belief_ms(m),
+                              memory_order_release);
     }
     if (status == SIMBA_RUNNING)
-        atomic_compare_exchange_strong(&s->status, &starting, SIMBA_RUNNING);
+        atomic_compare_exchange_strong(&s->handle->view.status, &starting, SIMBA_RUNNING);
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -231,7 +232,7 @@ static void on_stopped(struct sb_service *s, int code)
     struct sb_engine *engine = s->engine;
 
     SB_CHECK(!s->start.waits, "a service that has stopped does not wait to start");
-    SB_CHECK(atomic_load(&s->status) == SIMBA_STOPPING, "a contest ends by a stop");
+    SB_CHECK(atomic_load(&s->handle->view.status) == SIMBA_STOPPING, "a contest ends by a stop");
     set_following(s, false);
     set_listening(s, false);
     if (!sb_service_is_observer(s))
@@ -241,11 +242,11 @@ static void on_stopped(struct sb_service *s, int code)
     sb_lock_take(&engine->lock);
     s->stop_code = code;
     s->stops++;
-    atomic_store_explicit(&s->status, SIMBA_INITIAL, memory_order_release);
+    atomic_store_explicit(&s->handle->view.status, SIMBA_INITIAL, memory_order_release);
     pthread_cond_broadcast(&engine->progress);
     sb_lock_release(&engine->lock);
     if (s->calls.stopped != NULL)
-        s->calls.stopped(s->calls.object, code);
+        s->calls.stopped(s->handle->object, code);
 }
 
 /* Steps the machine. Returns how many changes get no callback of their own, as
@@ -288,7 +289,7 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
     unsigned untold;
     bool dropped;
     bool report;
-    int64_t belief_ms = atomic_load_explicit(&s->belief_ms, memory_order_acquire);
+    int64_t belief_ms = atomic_load_explicit(&s->handle->view.belief_ms, memory_order_acquire);
 
     SB_CHECK(sb_loop_is_current(s->engine->loop), "a machine is stepped on the loop thread");
     sb_lock_take(&s->engine->state_lock);
@@ -304,7 +305,7 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
                sb_service_is_observer(s) ? "an observer" : s->member.id);
     sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
     if (s->calls.hook != NULL)
-        s->calls.hook(s->calls.object, s, event, &step);
+        s->calls.hook(s->handle->object, s, event, &step);
     if (report)
         sb_service_call(s, &s->report_call);
     if (step.request.op != SIMBA_OP_NONE)
@@ -388,7 +389,8 @@ static void run_start(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, start_task, task);
 
-    SB_CHECK(atomic_load(&s->status) != SIMBA_INITIAL, "a start has moved the status before");
+    SB_CHECK(atomic_load(&s->handle->view.status) != SIMBA_INITIAL,
+             "a start has moved the status before");
     SB_CHECK(!s->start.waits && !s->listening, "a start follows the end of the contest before");
     if (!sb_service_is_observer(s))
         sb_metrics_count(&s->engine->metrics.contenders);
@@ -410,7 +412,8 @@ static void run_stop(struct simba_task *task)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, stop_task, task);
 
-    SB_CHECK(atomic_load(&s->status) == SIMBA_STOPPING, "a stop has moved the status before");
+    SB_CHECK(atomic_load(&s->handle->view.status) == SIMBA_STOPPING,
+             "a stop has moved the status before");
     if (!s->start.waits) {
         int64_t now_us = sb_clock_us();
         struct sb_event event = {.type = SB_EVENT_STOP, .now_ms = now_us / 1000};

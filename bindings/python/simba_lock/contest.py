@@ -120,7 +120,7 @@ class Contest:
             self._running = True
 
     def _closed(self) -> SimbaError:
-        return MisuseError(f"the lock '{self._name}' is closed", lib.SIMBA_EMISUSE)
+        return MisuseError(f"the lock '{self._name}' is closed", lib.SIMBA_ECLOSED)
 
     def _last_error(self) -> SimbaError | None:
         error = ffi.new("struct simba_error *")

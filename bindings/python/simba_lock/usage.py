@@ -35,7 +35,7 @@ class Usage:
         if self.is_forked:
             raise MisuseError(f"the {self._what} belongs to the parent process", lib.SIMBA_EFORKED)
         if self._ended:
-            raise MisuseError(f"the {self._what} is closed", lib.SIMBA_EMISUSE)
+            raise MisuseError(f"the {self._what} is closed", lib.SIMBA_ECLOSED)
 
     def inside(self) -> Any:
         """The lock that this thread holds while it is inside."""

@@ -7,6 +7,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/handle.h"
 #include "base/thread.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -25,7 +26,9 @@
 #define PAUSE_MAX_MS 200
 #define REPAIRS_MAX 2 /* new connections to a server that refuses, or new tables, for one call */
 
-struct simba_repository {
+/* What is behind a simba_repository. */
+struct repository {
+    struct sb_handle *handle;
     const struct sb_sql_dialect *dialect;
     struct simba_backend_host host; /* its log goes nowhere */
     void *settings;
@@ -107,19 +110,19 @@ static void end_stay(const struct stay *stay)
 
 /* ---- Connection ------------------------------------------------------------------------------ */
 
-static void drop_connection(simba_repository *h)
+static void drop_connection(struct repository *h)
 {
     h->dialect->driver->disconnect(h->repository.connection);
     h->repository.connection = NULL;
     h->repository.in_transaction = false;
 }
 
-static void note_creation(simba_repository *h)
+static void note_creation(struct repository *h)
 {
     h->created = h->created || h->repository.connection->created_table;
 }
 
-static int ensure_connection(simba_repository *h, int64_t timeout_ms,
+static int ensure_connection(struct repository *h, int64_t timeout_ms,
                              struct sb_sql_failure *failure)
 {
     int code;
@@ -152,7 +155,7 @@ static void pause_before(unsigned attempt)
 
 /* Does what may help; returns whether another attempt makes sense. A server that answers and
  * refuses is asked over a new connection or two: the name may lead to another server by now. */
-static bool repair(simba_repository *h, struct sb_sql_failure *failure, unsigned attempts)
+static bool repair(struct repository *h, struct sb_sql_failure *failure, unsigned attempts)
 {
     if (h->repository.connection != NULL)
         sb_sql_repository_rollback(&h->repository);
@@ -173,7 +176,7 @@ static bool repair(simba_repository *h, struct sb_sql_failure *failure, unsigned
     }
 }
 
-static int attempt(simba_repository *h, struct call *call, int64_t deadline_ms,
+static int attempt(struct repository *h, struct call *call, int64_t deadline_ms,
                    struct sb_sql_failure *failure)
 {
     struct sb_sql_repository *r = &h->repository;
@@ -226,7 +229,7 @@ static int attempt(simba_repository *h, struct call *call, int64_t deadline_ms,
 
 /* With the lock held. A lost reply to a change ends the call: another attempt could be a second
  * change. When the time is up the first failure is told, which is the cause. */
-static int perform(simba_repository *h, struct call *call, struct sb_sql_failure *failure)
+static int perform(struct repository *h, struct call *call, struct sb_sql_failure *failure)
 {
     int64_t deadline_ms = simba_now_ms() + h->limits.timeout_ms;
     struct sb_sql_failure first = {.remedy = SB_SQL_GIVE_UP};
@@ -248,16 +251,41 @@ static int perform(simba_repository *h, struct call *call, struct sb_sql_failure
     return failure->error.code;
 }
 
+/* ---- Its end --------------------------------------------------------------------------------- */
+
+static void free_handle(struct repository *h)
+{
+    if (h->settings != NULL)
+        h->dialect->clear(h->settings);
+    sb_free(h->settings);
+    if (h->handle != NULL)
+        sb_handle_free(h->handle);
+    pthread_mutex_destroy(&h->lock);
+    sb_free(h);
+}
+
+static void unpin(struct repository *h)
+{
+    struct stay stay;
+
+    if (!sb_handle_unpin(h->handle))
+        return;
+    begin_stay(&stay);
+    drop_connection(h);
+    free_handle(h);
+    end_stay(&stay);
+}
+
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static int check_given(const simba_repository *h, const struct call *call,
+static int check_given(const struct repository *h, const struct call *call,
                        struct simba_error *error)
 {
     const struct trait *trait = &traits[call->kind];
     const struct sb_sql_claim *claim = &call->claim;
     int code = SIMBA_OK;
 
-    if (h == NULL || (trait->tells_result && call->ret_result == NULL) ||
+    if ((trait->tells_result && call->ret_result == NULL) ||
         (trait->tells_record && call->ret_record == NULL))
         return sb_error_set(error, SIMBA_EMISUSE, "%s needs a repository and its ret_ parameters",
                             trait->name);
@@ -285,7 +313,7 @@ static void copy_record(struct simba_record *target, const struct sb_sql_record 
     target->current_db_at_ms = record->current_db_at_ms;
 }
 
-static int run(simba_repository *h, struct call *call, struct simba_error *error)
+static int run_pinned(struct repository *h, struct call *call, struct simba_error *error)
 {
     struct sb_sql_failure failure = {.remedy = SB_SQL_GIVE_UP};
     struct stay stay;
@@ -307,55 +335,72 @@ static int run(simba_repository *h, struct call *call, struct simba_error *error
     return code;
 }
 
-int simba_repository_init_schema(simba_repository *h, bool *ret_created, struct simba_error *error)
+static int run(simba_repository *handle, struct call *call, struct simba_error *error)
+{
+    struct repository *h;
+    void *object;
+    int code = sb_handle_use(handle, traits[call->kind].name, "a repository", &object, error);
+
+    if (code != SIMBA_OK)
+        return code;
+    h = object;
+    code = run_pinned(h, call, error);
+    unpin(h);
+    return code;
+}
+
+int simba_repository_init_schema(simba_repository *handle, bool *ret_created,
+                                 struct simba_error *error)
 {
     struct call call = {.kind = INIT_SCHEMA, .ret_result = ret_created};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_init_mutex(simba_repository *h, const char *mutex, struct simba_error *error)
+int simba_repository_init_mutex(simba_repository *handle, const char *mutex,
+                                struct simba_error *error)
 {
     struct call call = {.kind = INIT_MUTEX, .claim.mutex = mutex};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_try_init_mutex(simba_repository *h, const char *mutex, bool *ret_created,
+int simba_repository_try_init_mutex(simba_repository *handle, const char *mutex, bool *ret_created,
                                     struct simba_error *error)
 {
     struct call call = {.kind = TRY_INIT_MUTEX, .claim.mutex = mutex, .ret_result = ret_created};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_get_owner(simba_repository *h, const char *mutex,
+int simba_repository_get_owner(simba_repository *handle, const char *mutex,
                                struct simba_record *ret_record, struct simba_error *error)
 {
     struct call call = {.kind = GET_OWNER, .claim.mutex = mutex, .ret_record = ret_record};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_ensure_owner(simba_repository *h, const char *mutex,
+int simba_repository_ensure_owner(simba_repository *handle, const char *mutex,
                                   struct simba_record *ret_record, struct simba_error *error)
 {
     struct call call = {.kind = ENSURE_OWNER, .claim.mutex = mutex, .ret_record = ret_record};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_acquire(simba_repository *h, const char *mutex, const char *id, int64_t ttl_ms,
-                             int64_t transition_ms, bool *ret_acquired, struct simba_error *error)
+int simba_repository_acquire(simba_repository *handle, const char *mutex, const char *id,
+                             int64_t ttl_ms, int64_t transition_ms, bool *ret_acquired,
+                             struct simba_error *error)
 {
     struct call call = {
         .kind = ACQUIRE, .claim = {mutex, id, ttl_ms, transition_ms}, .ret_result = ret_acquired};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_acquire_and_get_owner(simba_repository *h, const char *mutex, const char *id,
-                                           int64_t ttl_ms, int64_t transition_ms,
+int simba_repository_acquire_and_get_owner(simba_repository *handle, const char *mutex,
+                                           const char *id, int64_t ttl_ms, int64_t transition_ms,
                                            bool *ret_acquired, struct simba_record *ret_record,
                                            struct simba_error *error)
 {
@@ -364,28 +409,19 @@ int simba_repository_acquire_and_get_owner(simba_repository *h, const char *mute
                         .ret_result = ret_acquired,
                         .ret_record = ret_record};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
-int simba_repository_release(simba_repository *h, const char *mutex, const char *id,
+int simba_repository_release(simba_repository *handle, const char *mutex, const char *id,
                              bool *ret_released, struct simba_error *error)
 {
     struct call call = {
         .kind = RELEASE, .claim = {.mutex = mutex, .id = id}, .ret_result = ret_released};
 
-    return run(h, &call, error);
+    return run(handle, &call, error);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
-
-static void free_handle(simba_repository *h)
-{
-    if (h->settings != NULL)
-        h->dialect->clear(h->settings);
-    sb_free(h->settings);
-    pthread_mutex_destroy(&h->lock);
-    sb_free(h);
-}
 
 /* The timings of a contest may stand in the URL of a client; here nobody needs them. */
 static void pass_over_timings(simba_url *url)
@@ -432,7 +468,7 @@ int simba_repository_schema(const char *text, const char **ret_statement, struct
     return code;
 }
 
-static int open_settings(simba_repository *h, const char *text, struct simba_error *error)
+static int open_settings(struct repository *h, const char *text, struct simba_error *error)
 {
     const struct sb_module *module = NULL;
     char folder[PATH_MAX];
@@ -463,7 +499,7 @@ static int open_settings(simba_repository *h, const char *text, struct simba_err
 static int open_handle(const char *url, simba_repository **ret_repository,
                        struct simba_error *error)
 {
-    simba_repository *h = sb_alloc_zero(sizeof *h);
+    struct repository *h = sb_alloc_zero(sizeof *h);
     struct sb_sql_failure failure;
     int code;
 
@@ -473,7 +509,8 @@ static int open_handle(const char *url, simba_repository **ret_repository,
     sb_fork_watch();
     h->forks = sb_fork_count();
     pthread_mutex_init(&h->lock, NULL);
-    code = open_settings(h, url, error);
+    h->handle = sb_handle_create(h);
+    code = h->handle != NULL ? open_settings(h, url, error) : sb_error_plain(error, SIMBA_ENOMEM);
     if (code == SIMBA_OK) {
         code = ensure_connection(h, h->limits.connect_ms, &failure);
         if (code != SIMBA_OK && error != NULL)
@@ -483,7 +520,7 @@ static int open_handle(const char *url, simba_repository **ret_repository,
         free_handle(h);
         return code;
     }
-    *ret_repository = h;
+    *ret_repository = sb_handle_value(h->handle);
     return SIMBA_OK;
 }
 
@@ -502,15 +539,15 @@ int simba_repository_open(const char *url, simba_repository **ret_repository,
     return code;
 }
 
-/* In a child the connection is the parent's, and so is all that would be said over it. */
-void simba_repository_close(simba_repository *h)
+/* In a child the connection is the parent's, and so is all that would be said over it. A thread
+ * that is in a call frees what it works with itself. */
+void simba_repository_close(simba_repository *handle)
 {
-    struct stay stay;
+    struct repository *h = sb_handle_ask(handle);
 
-    if (h == NULL || h->forks != sb_fork_count())
+    if (h == NULL)
         return;
-    begin_stay(&stay);
-    drop_connection(h);
-    free_handle(h);
-    end_stay(&stay);
+    if (h->forks == sb_fork_count() && sb_handle_begin_close(h->handle))
+        sb_handle_retire(h->handle);
+    unpin(h);
 }
