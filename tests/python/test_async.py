@@ -116,7 +116,10 @@ def test_a_semaphore_for_coroutines(client, name):
             assert lock.slot in (0, 1) and lock.held and lock.remaining > 0
             inside[0] += 1
             most[0] = max(most[0], inside[0])
-            await asyncio.sleep(0.005)
+            for _ in range(1000):  # a store that is slow today lets the second in later
+                await asyncio.sleep(0.005)
+                if most[0] > 1:
+                    break
             inside[0] -= 1
 
     async def main():
