@@ -43,7 +43,8 @@ struct group_locker {
     size_t most;              /* parts that there can be */
     atomic_size_t references; /* the handle, each part, each thread in a call that waits */
     atomic_size_t open;       /* parts that have not told of their close */
-    atomic_uint changes;      /* of parts, counted on the loop thread */
+    atomic_bool competes;     /* a thread takes steps, and waits for changes */
+    atomic_uint changes;      /* of parts meanwhile, counted on the loop thread */
     atomic_bool cancelled;
     atomic_size_t held_from; /* the parts that are held; read without a lock */
     atomic_size_t held_to;
@@ -213,6 +214,8 @@ static void on_changed(void *user)
 {
     struct group_locker *group = user;
 
+    if (!atomic_load(&group->competes))
+        return;
     atomic_fetch_add(&group->changes, 1);
     sb_engine_tell_progress(group->client->engine);
 }
@@ -508,9 +511,11 @@ static int acquire(struct sb_locker *base, int64_t timeout_ms, bool once, struct
     if (code != SIMBA_OK)
         return code;
     group->why.code = SIMBA_OK;
+    atomic_store(&group->competes, true);
     do
         code = take_step(group, until_ms);
     while (code == SIMBA_EBUSY);
+    atomic_store(&group->competes, false);
     if (code == SIMBA_OK) {
         keep(group);
         return SIMBA_OK;
