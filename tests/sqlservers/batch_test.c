@@ -279,9 +279,43 @@ static void a_repository_that_freezes_in_a_transaction_keeps_no_row(void **state
     freeze_and_take_over(acquire_for_ever, "slow");
 }
 
+/* ---- Renewals that wait for others ----------------------------------------------------------- */
+
+#define GATHER_MS 25
+
+static int64_t renewal_ms(struct host *host)
+{
+    int64_t begin_ms = test_now_ms();
+
+    assert_string_equal(host_do(host, SIMBA_OP_GUARD, "lonely", "me", 0).owner, "me");
+    return test_now_ms() - begin_ms;
+}
+
+static bool renews_at_once(void *host)
+{
+    return renewal_ms(host) < GATHER_MS;
+}
+
+/* An owner that is killed meanwhile would have its lease end so much later. */
+static void the_renewal_of_an_only_contender_waits_for_no_other(void **state)
+{
+    struct host host;
+
+    assert_int_equal(host_open(&host, server.url), SIMBA_OK);
+    host.ops->listen(host.backend, "lonely", "me", true);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "lonely", "me", 0).owner, "me");
+    assert_true(test_wait(renews_at_once, &host));
+    host.ops->listen(host.backend, "another", "you", true);
+    assert_true(renewal_ms(&host) >= GATHER_MS); /* the twin: there may be company */
+    host.ops->listen(host.backend, "another", "you", false);
+    host.ops->listen(host.backend, "lonely", "me", false);
+    assert_true(host_close(&host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_renewal_of_an_only_contender_waits_for_no_other),
         cmocka_unit_test(a_poisoned_batch_makes_nobody_an_owner_beside_a_rival),
         cmocka_unit_test(a_blocked_insert_delays_no_renewal),
         cmocka_unit_test(a_client_that_freezes_in_a_batch_keeps_no_row),

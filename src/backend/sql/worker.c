@@ -95,14 +95,15 @@ static int64_t deadline_of(const struct sb_sql_worker *w, const struct simba_req
 }
 
 /* With the lock held. Renewals wait for others: they have the whole transition, and a commit costs
- * the same for many. Short leases have less time to give away. */
+ * the same for many. Short leases have less time to give away. To an only contender no other comes,
+ * and the later its lease begins on the store, the later another may follow when it has died. */
 static bool enqueue(struct sb_sql_worker *w, struct simba_request *request)
 {
     int64_t now_ms = simba_now_ms();
     struct sb_sql_pending_entry entry = {
         .request = request, .deadline_ms = deadline_of(w, request, now_ms), .due_ms = now_ms};
 
-    if (request->op == SIMBA_OP_GUARD)
+    if (request->op == SIMBA_OP_GUARD && w->listeners != 1)
         entry.due_ms += sb_earlier(w->config.gather_ms, request->transition_ms / GATHER_PART);
     return sb_sql_pending_add(&w->pending, &entry);
 }
