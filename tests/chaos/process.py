@@ -10,7 +10,7 @@ from clock import wait_until
 from servers import as_user
 
 PR_SET_CHILD_SUBREAPER = 36
-END_SECONDS = 20
+END_SECONDS = 45  # without a store contenders, slots and sets of a worker take 10 s each, one after the other
 
 DIE_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL", "--"]  # it becomes the command
 

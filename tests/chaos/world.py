@@ -195,9 +195,10 @@ class World:
     def _pass_over(self):
         """Of two contenders for each mutex, the one that waits comes when the reservation for a place that is left is
         over."""
-        contenders = [subprocess.Popen([self.programs.simba, "-u", self.store.url(), "lock", "-w", PASS_OVER_WAIT, mutex,
-                                        "--", "sleep", HOLD_SECONDS], env={**os.environ, "HOME": self.home})
-                      for mutex in self.mutexes * 2]
+        command = [*self.prefix_for(PROGRAM_NAMES[0]), self.programs.simba, "-u", self.store.url(), "lock", "-w",
+                   PASS_OVER_WAIT]
+        contenders = [subprocess.Popen([*command, mutex, "--", "sleep", HOLD_SECONDS],
+                                       env={**os.environ, "HOME": self.home}) for mutex in self.mutexes * 2]
         codes = [one.wait(PATIENCE) for one in contenders]
         if any(codes):
             self.note("remains", "a place that keeps others from a mutex:", *codes)
