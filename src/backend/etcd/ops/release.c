@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* ---- Its own key ----------------------------------------------------------------------------- */
@@ -25,22 +24,20 @@ static bool is_released(const struct sb_etcd_job *job)
            job->revision == (latch->granted ? latch->fence : (uint64_t)latch->created);
 }
 
-/* One that was deleted by force, and made again by a late creation, is not the one that was
- * named. */
-static bool has_deleted(const struct sb_etcd_latch *latch, const Etcd__DeleteAnswer *answer)
+static int64_t deleted_by(const Etcd__TxnAnswer *answer)
 {
-    return answer->n_prev_kvs > 0 && (latch->node != SB_ETCD_NODE_THERE ||
-                                      answer->prev_kvs[0]->create_revision == latch->created);
+    if (answer->n_responses == 0 || answer->responses[0]->op_case != ETCD__OP_ANSWER__OP_DELETE)
+        return 0;
+    return answer->responses[0]->delete_->deleted;
 }
 
 static void on_deleted(struct sb_etcd_job *job)
 {
-    Etcd__DeleteAnswer *answer = sb_etcd_job_answer_to(job, &etcd__delete_answer__descriptor,
-                                                       offsetof(Etcd__DeleteAnswer, header));
+    Etcd__TxnAnswer *answer = sb_etcd_job_txn_answer(job);
 
     if (answer == NULL)
         return;
-    job->missed = job->missed && !(has_deleted(job->latch, answer) && is_released(job));
+    job->missed = job->missed && (deleted_by(answer) == 0 || !is_released(job));
     sb_etcd_latch_forget(job->latch);
     sb_etcd_free_message(answer);
     if (job->missed)
@@ -49,19 +46,23 @@ static void on_deleted(struct sb_etcd_job *job)
         job->then(job);
 }
 
-/* A key of the latch goes whatever its revision is: nobody else has such a key. Not by a
- * transaction, which servers refuse while their space alarm is on. */
+/* A key that may have been made is deleted whatever its revision is: nobody else has such a key.
+ * One that is known is named by its creation: a leader that stood still may carry this out late,
+ * when the latch has a new key, which has the same name. */
 static void delete_key(struct sb_etcd_job *job)
 {
-    Etcd__Delete message = ETCD__DELETE__INIT;
+    struct sb_etcd_latch *latch = job->latch;
+    struct sb_etcd_txn *txn = job->store->txn;
     char key[SB_ETCD_KEY_SIZE];
 
-    sb_etcd_latch_key(key, job->latch);
-    message.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
-    message.prev_kv = true;
+    sb_etcd_latch_key(key, latch);
+    sb_etcd_txn_begin(txn);
+    if (latch->node == SB_ETCD_NODE_THERE)
+        sb_etcd_txn_if(txn, key, latch->created);
+    sb_etcd_branch_remove(&txn->then, key);
     job->creates = false;
     job->writes = job->op != SIMBA_OP_NONE;
-    sb_etcd_job_call(job, "/etcdserverpb.KV/DeleteRange", &message.base, on_deleted);
+    sb_etcd_job_txn(job, on_deleted);
 }
 
 void sb_etcd_drop_key(struct sb_etcd_job *job, void (*then)(struct sb_etcd_job *job))
@@ -79,13 +80,6 @@ void sb_etcd_drop_key(struct sb_etcd_job *job, void (*then)(struct sb_etcd_job *
 }
 
 /* ---- By force -------------------------------------------------------------------------------- */
-
-static int64_t deleted_by(const Etcd__TxnAnswer *answer)
-{
-    if (answer->n_responses == 0 || answer->responses[0]->op_case != ETCD__OP_ANSWER__OP_DELETE)
-        return 0;
-    return answer->responses[0]->delete_->deleted;
-}
 
 static void on_taken(struct sb_etcd_job *job)
 {
