@@ -6,7 +6,7 @@ from clock import PATIENCE, wait_until
 from server import PRISTINE, Server, Store
 import servers
 
-OWNED = "SELECT mutex FROM simba_mutex WHERE owner_id <> ''"
+OWNED = "SELECT concat(mutex, ':', owner_id) FROM simba_mutex WHERE owner_id <> ''"
 OPTIONS = "connect-timeout=1s&timeout=1s"
 
 
@@ -161,7 +161,7 @@ class Mariadb(Store):
             "socket=/nowhere", "ssl=1\nssl-verify-server-cert=1", "ssl-ca=/nowhere\nssl-cert=/nowhere")]
 
     def left_behind(self):
-        return [f"an owner of '{row}'" for row in self.servers[0].sql(OWNED).split()]
+        return ["an owner: " + row for row in self.servers[0].sql(OWNED).split()]
 
     def waiters(self):
         return self.servers[0].sql("SELECT id FROM simba_waiter WHERE reserved_until = 0 OR reserved_until >"
@@ -237,7 +237,7 @@ class Postgres(Store):
         return self.servers[0]
 
     def left_behind(self):
-        return [f"an owner of '{row}'" for row in self.primary().sql(OWNED).split()]
+        return ["an owner: " + row for row in self.primary().sql(OWNED).split()]
 
     def waiters(self):
         return self.primary().sql("SELECT id FROM simba_waiter WHERE reserved_until = 0 OR reserved_until >"

@@ -54,7 +54,8 @@ class Sqlite(Store):
         return [row[0] for row in found]
 
     def left_behind(self):
-        return [f"an owner of '{row}'" for row in self._ask("SELECT mutex FROM simba_mutex WHERE owner_id <> ''")]
+        return ["an owner: " + row
+                for row in self._ask("SELECT mutex || ':' || owner_id FROM simba_mutex WHERE owner_id <> ''")]
 
     def waiters(self):
         return self._ask("SELECT id FROM simba_waiter NATURAL JOIN simba_mutex WHERE since > served")

@@ -83,6 +83,7 @@ class LibraryWorker:
         """After a kill; or when it ended by itself, which is written down."""
         if self.process.is_up():
             return
+        self.world.dead.add(self.pid)
         if self.process.handle.returncode not in (-9, 0):
             self.world.note("exit", self.title, self.process.handle.returncode)
             self.world.note("crashed", self.title)
@@ -171,6 +172,7 @@ class ProgramWorker(threading.Thread):
 
     def kill(self):
         self.was_killed = True
+        self.world.dead.add(self.pid)
         self.world.note("killed", self.title)
         send(self.pid, signal.SIGKILL)
 

@@ -38,6 +38,7 @@ class World:
         self.home = os.path.join(folder, "home")  # of the workers
         os.makedirs(self.home)
         self.struck = set()  # names of faults
+        self.dead = set()    # pids of workers that were killed, or crashed
 
     def note(self, *words):
         self._journal.write(" ".join(map(str, (now_ns(), *words))) + "\n")
@@ -170,13 +171,17 @@ class World:
         self._look_for_places([one for one in workers if one in self.library_workers])
 
     def _look_for_traces(self):
-        """What a server carries out later than the release behind it ends with its lease: others get the mutex then."""
+        """What a server carries out later than the release behind it ends with its lease, and so does what a worker held
+        that was killed: others get the mutex then."""
+        failed = any(worker.has_failed_to_leave() for worker in self.workers)
         left = self.store.left_behind()
-        if left and any(worker.has_failed_to_leave() for worker in self.workers):
-            self._pass_over()
-            left = self.store.left_behind()
         for trace in left:
-            self.note("remains", trace)
+            if not failed and not any(f":{pid}@" in trace for pid in self.dead):
+                self.note("remains", trace)
+        if left:
+            self._pass_over()
+            for trace in self.store.left_behind():
+                self.note("remains", trace)
 
     def _look_for_places(self, workers):
         """A place may be left where the store did not serve the worker that left it. Those that come later pass over
