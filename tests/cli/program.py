@@ -63,13 +63,13 @@ def number(path):
 
 class Simba:
     """The program, started. What it says is in the files `out` and `err`. In a session of its own it has no
-    terminal, whatever the test has."""
+    terminal, whatever the test has. `within`: a command that becomes the program, as its arguments."""
 
-    def __init__(self, *arguments, stdin=subprocess.DEVNULL, env=None, **more):
+    def __init__(self, *arguments, stdin=subprocess.DEVNULL, env=None, within=(), **more):
         name = f"{len(_started)}"
         self.out, self.err = "out." + name, "err." + name
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.process = subprocess.Popen([PROGRAM, *arguments], stdin=stdin, stdout=out,
+            self.process = subprocess.Popen([*within, PROGRAM, *arguments], stdin=stdin, stdout=out,
                                             stderr=err, start_new_session=True,
                                             env={**os.environ, **(env or {})}, **more)
         self.pid = self.process.pid
