@@ -90,6 +90,8 @@ static void print_row(const struct migrate *m, size_t index, const struct cli_mo
            above, planned ? "would move" : words[moved->state]);
     if (moved->state == CLI_MOVED_BEFORE)
         printf(": %s", owner);
+    else if (held && planned)
+        printf(": held by %s", owner);
     else if (held)
         printf(" on %s by %s", moved->on->shown, owner);
     putchar('\n');
