@@ -27,6 +27,7 @@ enum phase {
     IDLE,
     ACQUIRING, /* a thread is inside acquire */
     TAKING,    /* it still is, and takes one part after the other */
+    KEEPING,   /* it holds all, and gives back what it does not need */
     GIVING_UP, /* it still is, and has not won */
     HELD,      /* acquired and not released, though perhaps lost */
     LEAVING,   /* a thread is giving it back */
@@ -118,6 +119,12 @@ static bool begin_close(struct sb_locker *base)
 
 /* ---- What the application is told ------------------------------------------------------------ */
 
+/* With the lock held. */
+static bool is_won(const struct group_locker *group)
+{
+    return group->phase == HELD || group->phase == KEEPING;
+}
+
 /* Callbacks of one object run one at a time, and those of parts come on threads of their own. A
  * caller that has begun to release learns of a loss from the release. */
 static bool begin_telling(struct group_locker *group, bool lost)
@@ -125,9 +132,9 @@ static bool begin_telling(struct group_locker *group, bool lost)
     bool begins;
 
     pthread_mutex_lock(&group->lock);
-    while (group->phase == TAKING || (group->telling && group->phase == HELD))
+    while (group->phase == TAKING || (group->telling && is_won(group)))
         pthread_cond_wait(&group->changed, &group->lock);
-    begins = group->phase == HELD && !(lost && group->lost_told);
+    begins = is_won(group) && !(lost && group->lost_told);
     group->telling |= begins;
     group->lost_told |= begins && lost;
     pthread_mutex_unlock(&group->lock);
@@ -413,7 +420,7 @@ static int take_step(struct group_locker *group, int64_t until_ms)
     group->failure = SIMBA_OK;
     verdict = sb_group_step(&group->plan, simba_now_ms(), cancelled ? 0 : until_ms, &wait_ms);
     if (has_phase(group, TAKING))
-        set_phase(group, verdict == SB_GROUP_HELD ? HELD : ACQUIRING);
+        set_phase(group, verdict == SB_GROUP_HELD ? KEEPING : ACQUIRING);
     if (verdict == SB_GROUP_HELD)
         return SIMBA_OK;
     if (group->failure != SIMBA_OK)
@@ -482,6 +489,7 @@ static int begin(struct group_locker *group, bool once, struct simba_error *erro
                                         "another acquire is under way",
                                         "another acquire is under way",
                                         "another acquire is under way",
+                                        "another acquire is under way",
                                         "it is held",
                                         "a release is under way"};
     int code = SIMBA_OK;
@@ -518,6 +526,7 @@ static int acquire(struct sb_locker *base, int64_t timeout_ms, bool once, struct
     atomic_store(&group->competes, false);
     if (code == SIMBA_OK) {
         keep(group);
+        set_phase(group, HELD); /* another thread may release from here on */
         return SIMBA_OK;
     }
     set_phase(group, GIVING_UP);
@@ -535,7 +544,7 @@ static void cancel(struct sb_locker *base)
     struct group_locker *group = group_of(base);
 
     pthread_mutex_lock(&group->lock);
-    if (group->phase != HELD && group->phase != GIVING_UP)
+    if (!is_won(group) && group->phase != GIVING_UP)
         atomic_store(&group->cancelled, true);
     pthread_mutex_unlock(&group->lock);
     sb_engine_tell_progress(base->engine);
