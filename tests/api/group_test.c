@@ -675,6 +675,54 @@ static void a_set_is_one_object_for_misuse(void **state)
     probe_close(client);
 }
 
+/* Releases over and over, also while another thread acquires. */
+struct releaser {
+    simba_locker *locker;
+    atomic_uint released;
+    atomic_bool ends;
+};
+
+static void *release_what_is_held(void *user)
+{
+    struct releaser *releaser = user;
+
+    while (!releaser->ends)
+        if (simba_locker_release(releaser->locker, NULL) != SIMBA_ESTATE)
+            releaser->released++;
+    return NULL;
+}
+
+static void acquire_what_another_releases(simba_client *client, simba_locker *locker,
+                                          const char *mutex)
+{
+    struct releaser releaser = {.locker = locker};
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, release_what_is_held, &releaser), 0);
+    for (unsigned i = 1; i <= 500; i++) {
+        struct simba_error error = {0};
+
+        expect(simba_locker_acquire_timeout(locker, PATIENCE_MS, &error), SIMBA_OK, &error);
+        probe_wait_count(&releaser.released, i);
+        assert_true(probe_is_free(client, mutex));
+    }
+    releaser.ends = true;
+    pthread_join(thread, NULL);
+}
+
+static void a_release_need_not_wait_for_the_return_of_the_acquire(void **state)
+{
+    simba_client *client = probe_open("memory:early?" PROBE_LONG);
+    simba_locker *slot = make_slot(client, 1);
+    simba_locker *set = make_set(client, "ab");
+
+    acquire_what_another_releases(client, slot, "s#0");
+    acquire_what_another_releases(client, set, "a");
+    simba_locker_close(set);
+    simba_locker_close(slot);
+    probe_close(client);
+}
+
 /* ---- Many of them ---------------------------------------------------------------------------- */
 
 #define CROWD 12
@@ -804,6 +852,7 @@ int main(void)
         cmocka_unit_test(a_set_can_be_closed_when_it_is_lost),
         cmocka_unit_test(what_is_lost_before_the_set_is_held_is_acquired_again),
         cmocka_unit_test(a_set_is_one_object_for_misuse),
+        cmocka_unit_test(a_release_need_not_wait_for_the_return_of_the_acquire),
         cmocka_unit_test(sets_in_a_circle_all_finish),
         cmocka_unit_test(sets_in_a_circle_all_finish_without_holding),
         cmocka_unit_test(a_crowd_is_never_more_than_the_slots),
