@@ -172,6 +172,46 @@ static void a_waiter_that_was_late_has_more_time_when_it_comes_again(void **stat
     assert_int_equal(server_number(&server, "EXISTS simba:{m}:reserved"), 0);
 }
 
+/* One that is always late costs the others a second for each time that it was at the front, and not
+ * for each release. */
+static void a_waiter_that_misses_the_longer_reservation_too_goes_to_the_end(void **state)
+{
+    struct call held = let_b_be_late();
+    double place;
+
+    assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
+    place = score_of("b");
+    wait_as("d");
+    ask_with(RELEASE, "c", held.revision, SHORT_MS);
+    assert_reserved_for("b");
+    while (server_number(&server, "EXISTS simba:{m}:reserved") != 0)
+        test_pause_ms(10);
+    held = ask(ACQUIRE, "a", 0);
+    assert_string_equal(held.owner, "a");
+    assert_int_equal(ask(ACQUIRE, "b", 0).place, 2);
+    assert_true(score_of("b") > place);
+    ask(RELEASE, "a", held.revision);
+    assert_reserved_for("d");
+    assert_owns("d");
+    ask(ACQUIRE, "b", 0);
+    assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
+}
+
+/* It came in time. */
+static void a_late_waiter_that_the_jvm_overtakes_keeps_its_place(void **state)
+{
+    struct call held = let_b_be_late();
+    double place;
+
+    ask(ACQUIRE, "b", 0);
+    place = score_of("b");
+    wait_as("d");
+    ask_with(RELEASE, "c", held.revision, SHORT_MS);
+    server_do(&server, "SET simba:{m} jvm PX 60000");
+    assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
+    assert_true(score_of("b") == place);
+}
+
 /* The twin: it hangs, so nothing is reserved for it again. */
 static void a_waiter_that_does_not_come_again_costs_one_reservation(void **state)
 {
@@ -387,6 +427,8 @@ int main(void)
         CASE(a_release_is_for_the_first_in_line_and_no_newcomer_barges),
         CASE(a_reservation_that_is_over_binds_nobody),
         CASE(a_waiter_that_was_late_has_more_time_when_it_comes_again),
+        CASE(a_waiter_that_misses_the_longer_reservation_too_goes_to_the_end),
+        CASE(a_late_waiter_that_the_jvm_overtakes_keeps_its_place),
         CASE(a_waiter_that_does_not_come_again_costs_one_reservation),
         CASE(a_waiter_that_leaves_while_it_is_reserved_for_passes_it_on),
         CASE(without_reservations_newcomers_win),

@@ -37,6 +37,10 @@ if lost then
         call('ZREM', queue, owner)
         if first and call('PTTL', reserved) <= 1000 then
             call('DEL', reserved)
+            -- It came in time, and that contender was faster: no reason to go to the end.
+            if first == id then
+                call('ZREM', queue, id)
+            end
         end
     end
     -- A release may have taken it out of the queue, and then somebody was faster: it has its place
