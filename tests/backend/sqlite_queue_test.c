@@ -249,6 +249,36 @@ static void a_waiter_that_comes_too_late_has_its_old_place_and_more_time(void **
     close_clients();
 }
 
+static bool d_owns(void *ret_held)
+{
+    struct call call = acquire(&clients[0], "d");
+
+    *(struct call *)ret_held = call;
+    return strcmp(call.owner, "d") == 0;
+}
+
+/* One that is always late costs the others a second for each time that it was at the front, and not
+ * for each release. */
+static void a_waiter_that_misses_the_longer_reservation_too_goes_to_the_end(void **state)
+{
+    struct call held = let_b_miss_its_reservation(*state);
+
+    assert_int_equal(acquire(&clients[1], "b").place, 1);
+    release(&clients[2], &held);
+    assert_true(test_wait(d_owns, &held));
+    assert_int_equal(acquire(&clients[2], "c").place, 1);
+    assert_int_equal(acquire(&clients[1], "b").place, 2);
+    assert_line(&clients[0], "c", "b");
+    release(&clients[0], &held);
+    held = own(&clients[2], "c");
+    release(&clients[2], &held);
+    held = own(&clients[1], "b");
+    release(&clients[1], &held);
+    assert_line(&clients[0], NULL, NULL);
+    own(&clients[0], "d");
+    close_clients();
+}
+
 /* It asks while the mutex is reserved for one that came later. */
 static void a_late_waiter_does_not_lose_its_place_to_the_one_that_it_is_reserved_for(void **state)
 {
@@ -284,6 +314,28 @@ static void a_waiter_that_leaves_passes_it_on(void **state)
     assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_RESERVED, "m", "d"));
     assert_true(acquire(&clients[3], "d").reserved_left_ms > 0);
     own(&clients[2], "c");
+    close_clients();
+}
+
+/* Otherwise each that leaves would have the others wait for it once more. */
+static void one_that_leaves_reserves_nothing_again_for_one_that_did_not_come(void **state)
+{
+    struct file *file = *state;
+    struct call held;
+
+    open_clients(file);
+    held = own(&clients[0], "a");
+    join(&clients[1], "b", "a", 1);
+    join(&clients[2], "c", "a", 2);
+    join(&clients[3], "d", "a", 3);
+    release(&clients[0], &held);
+    await_the_end_of_the_reservation();
+    assert_int_equal(ask(&clients[3], SIMBA_OP_RELEASE, "d", 0, RESERVE_MS).code, SIMBA_OK);
+    assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RELEASED, "m", "c"));
+    held = own(&clients[2], "c");
+    assert_int_equal(acquire(&clients[1], "b").place, 1); /* it has its old place */
+    release(&clients[2], &held);
+    own(&clients[1], "b");
     close_clients();
 }
 
@@ -566,7 +618,9 @@ int main(void)
         ON_FILE(a_waiter_that_does_not_come_loses_its_place),
         ON_FILE(a_waiter_that_comes_too_late_has_its_old_place_and_more_time),
         ON_FILE(a_late_waiter_does_not_lose_its_place_to_the_one_that_it_is_reserved_for),
+        ON_FILE(a_waiter_that_misses_the_longer_reservation_too_goes_to_the_end),
         ON_FILE(a_waiter_that_leaves_passes_it_on),
+        ON_FILE(one_that_leaves_reserves_nothing_again_for_one_that_did_not_come),
         ON_FILE(a_waiter_that_leaves_while_another_owns_only_leaves),
         ON_FILE(a_message_without_the_secret_wakes_nobody),
         ON_FILE(a_waiter_that_cannot_be_reached_hears_of_it_by_the_side_file),

@@ -186,6 +186,8 @@ static int leave(struct change *change)
     if (code == SIMBA_OK)
         code = delete_gone(change);
     if (code == SIMBA_OK)
+        code = run_one(change, SB_SQLITE_LAPSE_FIRST, NULL, NULL);
+    if (code == SIMBA_OK)
         code = run_one(change, SB_SQLITE_HAND_ON, NULL, &change->count);
     if (code == SIMBA_OK && change->count > 0)
         tell_next(change);

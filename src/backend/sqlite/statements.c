@@ -66,8 +66,9 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, 
 /* A waiter that the mutex was reserved for in vain is out of the line: its `since` is negative
  * until it asks again. Then it has its old place, and the next reservation for it lasts long enough
  * for all but those that hang: the disk may take longer for each commit than a reservation lasts,
- * so at the end of the queue it could be too late again and again, and never own. One that hangs
- * does not ask, and nothing is reserved for it again. */
+ * so at the end of the queue it could be too late again and again, and never own. One that misses
+ * that one as well goes to the end: otherwise it would cost the others a second at each release.
+ * One that hangs does not ask, and nothing is reserved for it again. */
 #define LATE "'late'"
 #define RESERVE_LATE_MS "1000"
 
@@ -134,8 +135,12 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
                                 " AND (since >= 0 OR simba_is_gone(client))",
     [SB_SQLITE_LAPSE] = "UPDATE simba_waiter SET since = -since"
                         " WHERE mutex = ?1 AND id = ?2 AND since > 0",
+    [SB_SQLITE_LAPSE_FIRST] =
+        "UPDATE simba_waiter SET since = -since WHERE mutex = ?1 AND since > 0"
+        " AND id = (SELECT m.reserved_for FROM simba_mutex AS m WHERE m.mutex = ?1"
+        " AND m.transition_at < simba_now() AND m.reserved_until <= simba_now())",
     [SB_SQLITE_COME_BACK] = "UPDATE simba_waiter SET since = -since, note = " LATE
-                            " WHERE mutex = ?1 AND id = ?2 AND since < 0",
+                            " WHERE mutex = ?1 AND id = ?2 AND since < 0 AND note <> " LATE,
     [SB_SQLITE_MAKE_ROOM] =
         "UPDATE simba_mutex SET served = min(served, " OWN_SINCE " - 1),"
         " reserved_since = iif(reserved_since > " OWN_SINCE ", 0, reserved_since)"
