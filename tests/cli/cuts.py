@@ -116,7 +116,10 @@ class Relay:
 
     def work(self):
         while not self.ended:
-            ready, _, _ = select.select([self.listener, *self.to_server], [], [], 0.05)
+            try:
+                ready, _, _ = select.select([self.listener, *self.to_server], [], [], 0.05)
+            except (OSError, ValueError):  # a test has closed one of them in this moment
+                continue
             with self.lock:
                 for end in ready if not self.blocked else []:
                     self.accept() if end is self.listener else self.pass_on(end)

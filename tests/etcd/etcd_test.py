@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The etcd store on real servers: the kit, and failures of servers, leases, watches and logins.
 
-    etcd_test.py kit | failures LATE_LOOP_TEST | cluster
+    etcd_test.py kit | failures LATE_LOOP_TEST CLIENT | cluster
 """
 import base64
 import contextlib
@@ -210,6 +210,92 @@ def a_release_whose_reply_was_lost_is_one():
     true(holder.process.poll() is None, holder.said())
     relay.mend()
     equal(holder.wait(), 0)
+    relay.stop()
+
+
+class Client:
+    """Of client.c, through a relay."""
+
+    def __init__(self, relay):
+        self.process = subprocess.Popen([sys.argv[3], url(port=relay.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, bufsize=1)
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def answer(self):
+        """The code, the token, whether the release was missed, and the owner."""
+        code, token, missed, owner_id = self.process.stdout.readline().rstrip("\n").split(" ", 3)
+        return int(code), int(token), missed == "1", owner_id
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.answer()
+
+    def acquire(self):
+        """The token."""
+        self.settle()
+        code, token, _, owner_id = self.ask("acquire", "a")
+        equal((code, owner_id), (0, "a"))
+        return token
+
+    def settle(self):
+        """There is a connection again, and what was left to do on it has been done."""
+        wait_until(lambda: self.ask("read", "nobody")[0] == 0, "it is connected")
+        equal(self.ask("read", "a")[0], 0)
+
+    def end(self):
+        self.process.stdin.close()
+        equal(self.process.wait(PATIENCE), 0)
+        self.process.stdout.close()
+
+
+def fails(answer):
+    true(answer[0] != 0, f"it was answered: {answer}")
+
+
+@mode("failures")
+def a_release_that_was_carried_out_without_an_answer_is_not_lost_when_it_is_repeated():
+    """The client looks after the key as soon as it has a connection, before it is asked again."""
+    relay = Lossy()
+    client = Client(relay)
+    token = client.acquire()
+    relay.losing = True
+    client.tell("release", "a", token)
+    wait_until(lambda: not keys(), "the server has deleted the key")
+    relay.mend()
+    fails(client.answer())
+    client.settle()
+    equal(client.ask("release", "a", token), (0, 0, False, ""))
+    client.end()
+    relay.stop()
+
+
+@mode("failures")
+def a_release_that_did_not_get_through_is_not_lost_when_it_is_repeated():
+    relay = Relay(Running.server.port)
+    client = Client(relay)
+    token = client.acquire()
+    relay.stop()
+    fails(client.ask("release", "a", token))
+    relay = Relay(Running.server.port, relay.port)
+    client.settle()
+    wait_until(lambda: not keys(), "the client has deleted the key")
+    equal(client.ask("read", "a")[0], 0)
+    equal(client.ask("release", "a", token), (0, 0, False, ""))
+    client.end()
+    relay.stop()
+
+
+@mode("failures")
+def a_release_that_is_repeated_is_lost_when_the_key_was_deleted_by_force():
+    relay = Relay(Running.server.port)
+    client = Client(relay)
+    token = client.acquire()
+    Running.server.ctl("del", keys()[0])
+    for _ in range(2):
+        equal(client.ask("release", "a", token), (0, 0, True, ""))
+    client.end()
     relay.stop()
 
 

@@ -26,6 +26,16 @@ static void sweep_doubt(const struct sweep *sweep, struct sb_etcd_latch *latch)
                          sb_earlier(latch->doubt_until_ms, sweep->now_ms + DOUBT_PAUSE_MS));
     if (latch->node == SB_ETCD_NODE_NONE && latch->active == NULL && latch->lease->id != 0)
         sb_etcd_job_withdraw(sweep->store, latch);
+    else
+        sb_etcd_latch_drop(latch);
+}
+
+static void sweep_untold(const struct sweep *sweep, struct sb_etcd_latch *latch)
+{
+    if (latch->untold_until_ms <= sweep->now_ms)
+        latch->untold_release = 0;
+    else
+        sb_etcd_sweep_at(sweep->store, latch->untold_until_ms);
 }
 
 static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
@@ -34,6 +44,8 @@ static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
     bool up = sb_etcd_link_is_up(&sweep->store->link);
     bool due = latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms <= sweep->now_ms;
 
+    if (latch->untold_release != 0)
+        sweep_untold(sweep, latch);
     if (due && latch->active == NULL && up)
         sb_etcd_job_withdraw(sweep->store, latch);
     else if (due)
@@ -44,6 +56,8 @@ static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
         sweep_doubt(sweep, latch);
     else if (latch->doubt_until_ms != 0)
         sb_etcd_sweep_at(sweep->store, sweep->now_ms + DOUBT_PAUSE_MS);
+    else
+        sb_etcd_latch_drop(latch);
 }
 
 static void expire_jobs(simba_backend *store, int64_t now_ms)

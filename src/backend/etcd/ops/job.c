@@ -469,6 +469,18 @@ void sb_etcd_job_answer_nobody(struct sb_etcd_job *job)
     sb_etcd_job_answer(job, &reply);
 }
 
+/* The contender may ask again for as long as its lease could last, with the latch out of use. */
+void sb_etcd_job_note_untold(struct sb_etcd_job *job)
+{
+    struct sb_etcd_latch *latch = job->latch;
+
+    if (!latch->granted)
+        return;
+    latch->untold_release = latch->fence;
+    latch->untold_until_ms = simba_now_ms() + latch->lease->ttl_ms;
+    sb_etcd_sweep_at(job->store, latch->untold_until_ms);
+}
+
 /* After a creation that may come later the key may be there now, or from then on. */
 void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, bool maybe)
 {
@@ -482,8 +494,8 @@ void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, 
         sb_etcd_sweep_at(job->store, simba_now_ms() + DELAY_MS);
     }
     if (latch != NULL && latch->leaving) {
-        if (maybe && latch->granted)
-            latch->unsure_release = latch->fence;
+        if (maybe)
+            sb_etcd_job_note_untold(job);
         latch->stuck = true;
         latch->withdraw_ms = simba_now_ms() + STUCK_MS;
     }

@@ -115,6 +115,10 @@ void sb_etcd_job_fail_nonsense(struct sb_etcd_job *job);
 /* Does not end it. */
 void sb_etcd_job_reply(struct sb_etcd_job *job, const struct simba_reply *reply);
 
+/* The term of the latch has been given back, or may have been, and its contender was not told so: a
+ * RELEASE that it repeats finds that it was not in vain. */
+void sb_etcd_job_note_untold(struct sb_etcd_job *job);
+
 /* One more round; false when there were too many: then the job has failed. */
 bool sb_etcd_job_again(struct sb_etcd_job *job);
 

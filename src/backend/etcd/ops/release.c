@@ -38,6 +38,8 @@ static void on_deleted(struct sb_etcd_job *job)
     if (answer == NULL)
         return;
     job->missed = job->missed && (deleted_by(answer) == 0 || !is_released(job));
+    if (deleted_by(answer) > 0 && job->request == NULL)
+        sb_etcd_job_note_untold(job);
     sb_etcd_latch_forget(job->latch);
     sb_etcd_free_message(answer);
     if (job->missed)
@@ -121,8 +123,8 @@ void sb_etcd_release(struct sb_etcd_job *job)
 
     job->other = take_away;
     job->missed = job->revision != 0;
-    if (latch != NULL && latch->unsure_release == job->revision)
-        job->missed = false; /* an earlier deletion may have done it */
+    if (latch != NULL && latch->untold_release == job->revision)
+        job->missed = false; /* an earlier deletion has done it, or may have */
     if (latch != NULL && latch->node != SB_ETCD_NODE_NONE &&
         (!latch->granted || latch->leaving || latch->fence == job->revision))
         sb_etcd_drop_key(job, is_released(job) ? sb_etcd_job_answer_nobody : sb_etcd_look);

@@ -52,7 +52,9 @@ struct sb_etcd_latch {
     bool stuck;      /* to delete it has failed */
     int64_t created; /* THERE: the revision of its creation */
     uint64_t fence;  /* granted: the token of the term */
-    uint64_t unsure_release; /* the token of a term whose deletion may have been carried out */
+    uint64_t untold_release; /* the token of a term that may have been given back without the
+                              * contender being told; 0: none */
+    int64_t untold_until_ms; /* then the contender does not ask any more */
     int64_t withdraw_ms;     /* when the key goes unless its contender is heard of */
     int64_t doubt_until_ms;  /* 0: none */
     struct sb_etcd_job *active;
@@ -76,7 +78,8 @@ struct sb_etcd_latch *sb_etcd_latch_find(const struct sb_etcd_mutex *mutex, cons
 /* NULL: no memory. It has a lease that no other contender of this client has for the mutex. */
 struct sb_etcd_latch *sb_etcd_latch_ensure(struct sb_etcd_mutex *mutex, const char *id);
 
-/* Frees the latch when it has no key, no job, no listener and no doubt; its mutex stays. */
+/* Frees the latch when it has no key, no job, no listener, no doubt and no untold release; its
+ * mutex stays. */
 void sb_etcd_latch_drop(struct sb_etcd_latch *latch);
 
 /* The key is gone: forgets what was known of it. */
