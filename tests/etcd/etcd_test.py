@@ -299,6 +299,137 @@ def a_release_that_is_repeated_is_lost_when_the_key_was_deleted_by_force():
     relay.stop()
 
 
+# ---- Requests that are carried out late ----------------------------------------------------------
+
+
+class Late(Lossy):
+    """From when it is told to `keep` on, a connection whose client names a key stands still: what is said on it is for
+    the server when `deliver` is told, also when the client has given that connection up."""
+
+    def __init__(self):
+        self.keeps = False
+        self.kept = {}  # {the server's end: what it is to be told}
+        super().__init__()
+
+    def keep(self):
+        self.keeps = True
+
+    def pass_on(self, end):
+        server = self.to_server.get(end)
+        if end not in self.clients or not self.keeps:
+            super().pass_on(end)
+            return
+        data = end.recv(65536)
+        if server in self.kept or b"tests/m/" in data:
+            self.kept[server] = self.kept.get(server, b"") + data
+        else:
+            server.sendall(data)
+
+    def abandon(self):
+        """Waits until something is kept, and closes the client's ends; the server's stay. Later connections work."""
+        wait_until(lambda: self.kept, "it has something for the server")
+        with self.lock:
+            self.keeps = False
+            for end in list(self.clients):
+                self.clients.discard(end)
+                del self.to_server[self.to_server.pop(end)]
+                end.close()
+
+    def deliver(self):
+        """Returns when the server has answered."""
+        (end, data), = self.kept.items()
+        end.settimeout(PATIENCE)
+        end.sendall(data)
+        told = b""
+        while not ends_a_call(told):
+            told += end.recv(65536)
+        end.close()
+
+
+def ends_a_call(told):
+    """Whether there are trailers in it, which are compressed: headers that end a stream."""
+    while len(told) >= 9:
+        length = int.from_bytes(told[:3], "big")
+        if told[3] == 1 and told[4] & 1:
+            return True
+        told = told[9 + length:]
+    return False
+
+
+def late_relay():
+    relay = Late()
+    return relay, Client(relay)
+
+
+def owns_after_delivery(relay, client):
+    """What is carried out late leaves the key of the term that has begun meanwhile."""
+    token = client.acquire()
+    before = created()
+    relay.deliver()
+    equal(created(), before)
+    equal(client.ask("guard", "a", token), (0, token, False, "a"))
+    equal(client.ask("release", "a", token), (0, 0, False, ""))
+    client.end()
+    relay.stop()
+
+
+def create_without_an_answer(relay, client):
+    """The client does not know that the key is there."""
+    relay.word = b"tests/m/"
+    client.tell("acquire", "a")
+    wait_until(keys, "the server has made the key")
+    relay.mend()
+    fails(client.answer())
+
+
+@mode("failures")
+def a_release_that_is_carried_out_late_leaves_the_next_term():
+    relay, client = late_relay()
+    token = client.acquire()
+    relay.keep()
+    client.tell("release", "a", token)
+    relay.abandon()
+    fails(client.answer())
+    owns_after_delivery(relay, client)
+
+
+@mode("failures")
+def a_release_of_a_key_that_may_be_there_leaves_the_next_term_when_it_is_carried_out_late():
+    relay, client = late_relay()
+    create_without_an_answer(relay, client)
+    relay.keep()
+    client.tell("release", "a", 0)
+    relay.abandon()
+    fails(client.answer())
+    owns_after_delivery(relay, client)
+
+
+@mode("failures")
+def the_search_for_a_key_that_may_come_late_leaves_the_next_term():
+    """A creation without an answer may be carried out again: so the client looks for the key when its term is over, too."""
+    relay, client = late_relay()
+    create_without_an_answer(relay, client)
+    equal(client.ask("release", "a", client.acquire()), (0, 0, False, ""))
+    relay.keep()
+    relay.abandon()
+    owns_after_delivery(relay, client)
+
+
+@mode("failures")
+def a_creation_that_is_carried_out_late_goes_again():
+    relay, client = late_relay()
+    relay.keep()
+    client.tell("acquire", "a")
+    relay.abandon()
+    fails(client.answer())
+    equal(client.ask("release", "a", client.acquire()), (0, 0, False, ""))
+    relay.deliver()
+    wait_until(keys, "the server has made the key")
+    wait_until(lambda: not keys(), "the client has deleted it")
+    client.end()
+    relay.stop()
+
+
 # ---- What Jepsen found of locks on etcd ----------------------------------------------------------
 
 

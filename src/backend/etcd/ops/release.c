@@ -31,26 +31,56 @@ static int64_t deleted_by(const Etcd__TxnAnswer *answer)
     return answer->responses[0]->delete_->deleted;
 }
 
+static void delete_key(struct sb_etcd_job *job);
+
+/* There is a key, but not the one that was named: it is of a creation without an answer. Returns
+ * whether that is so; then the job goes on with it, or has failed. */
+static bool delete_other(struct sb_etcd_job *job, const Etcd__TxnAnswer *answer)
+{
+    const Etcd__RangeAnswer *own = answer->succeeded ? NULL : sb_etcd_txn_range(answer, 0);
+    struct sb_etcd_latch *latch = job->latch;
+    int64_t created;
+
+    if (own == NULL || own->n_kvs == 0)
+        return false;
+    created = own->kvs[0]->create_revision;
+    if (created <= 1 || created > answer->header->revision) {
+        sb_etcd_job_fail_nonsense(job);
+    } else if (sb_etcd_job_again(job)) {
+        sb_etcd_latch_forget(latch);
+        latch->node = SB_ETCD_NODE_THERE;
+        latch->created = created;
+        latch->leaving = true;
+        delete_key(job);
+    }
+    return true;
+}
+
 static void on_deleted(struct sb_etcd_job *job)
 {
     Etcd__TxnAnswer *answer = sb_etcd_job_txn_answer(job);
+    struct sb_etcd_latch *latch = job->latch;
+    bool other;
 
     if (answer == NULL)
         return;
-    job->missed = job->missed && (deleted_by(answer) == 0 || !is_released(job));
+    if (deleted_by(answer) > 0 && is_released(job))
+        job->missed = false;
     if (deleted_by(answer) > 0 && job->request == NULL)
         sb_etcd_job_note_untold(job);
-    sb_etcd_latch_forget(job->latch);
+    other = delete_other(job, answer);
     sb_etcd_free_message(answer);
+    if (other)
+        return;
+    sb_etcd_latch_forget(latch);
     if (job->missed)
         sb_etcd_look(job); /* another may own by now */
     else
         job->then(job);
 }
 
-/* A key that may have been made is deleted whatever its revision is: nobody else has such a key.
- * One that is known is named by its creation: a leader that stood still may carry this out late,
- * when the latch has a new key, which has the same name. */
+/* The key is named by its creation, or else only looked for: a server that stood still may carry
+ * this out late, when the latch has a new key, which has the same name. */
 static void delete_key(struct sb_etcd_job *job)
 {
     struct sb_etcd_latch *latch = job->latch;
@@ -59,9 +89,9 @@ static void delete_key(struct sb_etcd_job *job)
 
     sb_etcd_latch_key(key, latch);
     sb_etcd_txn_begin(txn);
-    if (latch->node == SB_ETCD_NODE_THERE)
-        sb_etcd_txn_if(txn, key, latch->created);
+    sb_etcd_txn_if(txn, key, latch->node == SB_ETCD_NODE_THERE ? latch->created : 0);
     sb_etcd_branch_remove(&txn->then, key);
+    sb_etcd_range_key(sb_etcd_branch_range(&txn->other), key);
     job->creates = false;
     job->writes = job->op != SIMBA_OP_NONE;
     sb_etcd_job_txn(job, on_deleted);
