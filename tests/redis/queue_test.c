@@ -197,7 +197,7 @@ static void a_waiter_that_misses_the_longer_reservation_too_goes_to_the_end(void
     assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
 }
 
-/* It came in time. */
+/* It came in time; another has asked meanwhile. */
 static void a_late_waiter_that_the_jvm_overtakes_keeps_its_place(void **state)
 {
     struct call held = let_b_be_late();
@@ -208,6 +208,7 @@ static void a_late_waiter_that_the_jvm_overtakes_keeps_its_place(void **state)
     wait_as("d");
     ask_with(RELEASE, "c", held.revision, SHORT_MS);
     server_do(&server, "SET simba:{m} jvm PX 60000");
+    assert_int_equal(ask(ACQUIRE, "d", 0).place, 1);
     assert_int_equal(ask(ACQUIRE, "b", 0).place, 1);
     assert_true(score_of("b") == place);
 }

@@ -37,17 +37,20 @@ if lost then
         call('ZREM', queue, owner)
         if first and call('PTTL', reserved) <= 1000 then
             call('DEL', reserved)
-            -- It came in time, and that contender was faster: no reason to go to the end.
-            if first == id then
-                call('ZREM', queue, id)
-            end
         end
     end
     -- A release may have taken it out of the queue, and then somebody was faster: it has its place
     -- back. The JVM's scores are whole seconds, cut off: half a second before the time that they
     -- stand for on average. So are ours, but with a fraction; otherwise the JVM's would come first.
     local waited_us = tonumber(ARGV[5] or 0)
-    local since_us = waited_us > 0 and waited_us or time[1] * 1000000 + time[2]
+    local clock_us = time[1] * 1000000 + time[2]
+    local since_us = waited_us > 0 and waited_us or clock_us
+    -- The release that made a longer reservation for it has put it at the end, a second ago at most:
+    -- it came in time, and somebody was faster.
+    local at_us = (waited_us > 0 and tonumber(call('ZSCORE', queue, id)) or 0) * 1000000 + 500000
+    if at_us > clock_us - 1000000 and at_us > since_us + 1000 then
+        call('ZREM', queue, id)
+    end
     local joined = call('ZADD', queue, 'NX', since_us / 1000000 - 0.5, id)
     -- A queue whose waiters are all dead ends a minute behind the lease that the last of them has
     -- seen: one that is alive has come again by then.
