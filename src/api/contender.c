@@ -3,6 +3,7 @@
  * callbacks.
  */
 #include "api/handover.h"
+#include "api/object.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -15,15 +16,13 @@
 
 /* Both live as long as their service, and so while a callback runs or a call has them pinned. */
 struct sb_contender {
-    struct sb_client *client;
-    struct sb_service *service;
+    struct sb_object base;           /* first */
     struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
     struct sb_event_source source;
 };
 
 struct sb_observer {
-    struct sb_client *client;
-    struct sb_service *service;
+    struct sb_object base; /* first */
     struct sb_event_source source;
 };
 
@@ -61,14 +60,14 @@ static int pull_events(struct sb_contender *contender,
     bool has_callbacks = options->on_acquired != NULL || options->on_released != NULL ||
                          options->on_renewed != NULL || options->on_notify != NULL ||
                          options->on_closed != NULL || options->on_handover != NULL;
-    struct sb_events *events = contender->client->events;
+    struct sb_events *events = contender->base.client->events;
     int code = sb_events_check(events, options->pull,
                                SIMBA_PULL_NOTIFIED | SIMBA_PULL_RENEWED | SIMBA_PULL_HANDOVER,
                                has_callbacks, error);
 
     if (code != SIMBA_OK || events == NULL)
         return code;
-    contender->source = (struct sb_event_source){events, &contender->service, options->user};
+    contender->source = (struct sb_event_source){events, &contender->base.service, options->user};
     calls->on_acquired = sb_event_on_acquired;
     calls->on_released = sb_event_on_released;
     calls->on_renewed = options->pull & SIMBA_PULL_RENEWED ? sb_event_on_renewed : NULL;
@@ -93,7 +92,7 @@ static int take_part(struct sb_contender *contender, const struct simba_contende
 {
     int64_t after_ms = options->priority_after_ms != SIMBA_UNSET ? options->priority_after_ms
                                                                  : DEFAULT_PRIORITY_AFTER_MS;
-    struct sb_handover_config watch = {.engine = contender->client->engine,
+    struct sb_handover_config watch = {.engine = contender->base.client->engine,
                                        .on_handover = options->on_handover,
                                        .user = options->user,
                                        .priority = options->priority,
@@ -136,7 +135,7 @@ static int create_contender(struct sb_client *client, const struct simba_contend
     contender = sb_alloc_zero(sizeof *contender);
     if (contender == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    contender->client = client;
+    contender->base.client = client;
     config.mutex = options.mutex;
     config.id = options.id;
     config.ttl_ms = options.ttl_ms;
@@ -154,12 +153,12 @@ static int create_contender(struct sb_client *client, const struct simba_contend
     if (code == SIMBA_OK)
         code = take_part(contender, &options, &config, error);
     if (code == SIMBA_OK)
-        code = sb_client_contender(client, &config, &contender->service, error);
+        code = sb_client_contender(client, &config, &contender->base.service, error);
     if (code != SIMBA_OK) {
         on_gone(contender);
         return code;
     }
-    *ret_contender = sb_service_handle(contender->service);
+    *ret_contender = sb_service_handle(contender->base.service);
     return SIMBA_OK;
 }
 
@@ -194,26 +193,12 @@ static int use_contender(simba_contender *handle, const char *call,
 
 int simba_contender_start(simba_contender *handle, struct simba_error *error)
 {
-    struct sb_contender *contender;
-    int code = use_contender(handle, "simba_contender_start", &contender, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_service_start(contender->service, error);
-    sb_service_unpin(contender->service);
-    return code;
+    return sb_object_start(handle, "simba_contender_start", "a contender", error);
 }
 
 int simba_contender_stop(simba_contender *handle, struct simba_error *error)
 {
-    struct sb_contender *contender;
-    int code = use_contender(handle, "simba_contender_stop", &contender, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_service_stop(contender->service, error);
-    sb_service_unpin(contender->service);
-    return code;
+    return sb_object_stop(handle, "simba_contender_stop", "a contender", error);
 }
 
 int simba_contender_begin_stop(simba_contender *handle, struct simba_error *error)
@@ -223,22 +208,14 @@ int simba_contender_begin_stop(simba_contender *handle, struct simba_error *erro
 
     if (code != SIMBA_OK)
         return code;
-    code = sb_service_begin_stop(contender->service, error);
-    sb_service_unpin(contender->service);
+    code = sb_service_begin_stop(contender->base.service, error);
+    sb_service_unpin(contender->base.service);
     return code;
 }
 
 void simba_contender_close(simba_contender *handle)
 {
-    struct sb_contender *contender = sb_handle_ask(handle);
-
-    if (contender == NULL)
-        return;
-    if (sb_service_begin_close(contender->service)) {
-        sb_client_remove_object(contender->client);
-        sb_service_close(contender->service);
-    }
-    sb_service_unpin(contender->service);
+    sb_object_close(handle);
 }
 
 bool simba_contender_is_owner(const simba_contender *handle)
@@ -297,8 +274,8 @@ bool simba_contender_handover_asked(simba_contender *handle, struct simba_handov
 
     if (contender == NULL)
         return false;
-    asked = sb_handover_watch_asked(contender->watch, contender->service, ret_request);
-    sb_service_unpin(contender->service);
+    asked = sb_handover_watch_asked(contender->watch, contender->base.service, ret_request);
+    sb_service_unpin(contender->base.service);
     return asked;
 }
 
@@ -322,41 +299,23 @@ int simba_contender_set_priority(simba_contender *handle, int priority, struct s
     if (code != SIMBA_OK)
         return code;
     code = set_priority(contender, priority, error);
-    sb_service_unpin(contender->service);
+    sb_service_unpin(contender->base.service);
     return code;
 }
 
-/* The strings are freed with the contender. */
 const char *simba_contender_id(const simba_contender *handle)
 {
-    struct sb_contender *contender = sb_handle_ask(handle);
-    const char *id = contender != NULL ? sb_service_id(contender->service) : "";
-
-    if (contender != NULL)
-        sb_service_unpin(contender->service);
-    return id;
+    return sb_object_id(handle);
 }
 
 const char *simba_contender_mutex(const simba_contender *handle)
 {
-    struct sb_contender *contender = sb_handle_ask(handle);
-    const char *mutex = contender != NULL ? sb_service_mutex(contender->service) : "";
-
-    if (contender != NULL)
-        sb_service_unpin(contender->service);
-    return mutex;
+    return sb_object_mutex(handle);
 }
 
 void simba_contender_state(simba_contender *handle, struct simba_state *ret_state)
 {
-    const struct simba_state none = SIMBA_STATE_NONE;
-    struct sb_contender *contender = sb_handle_ask(handle);
-
-    *ret_state = none;
-    if (contender == NULL)
-        return;
-    sb_service_state(contender->service, ret_state);
-    sb_service_unpin(contender->service);
+    sb_object_state(handle, ret_state);
 }
 
 int simba_contender_last_error(simba_contender *handle, struct simba_error *error)
@@ -369,8 +328,8 @@ int simba_contender_last_error(simba_contender *handle, struct simba_error *erro
     if (code != SIMBA_OK)
         return code;
     contender = object;
-    code = sb_service_last_error(contender->service, error);
-    sb_service_unpin(contender->service);
+    code = sb_service_last_error(contender->base.service, error);
+    sb_service_unpin(contender->base.service);
     return code;
 }
 
@@ -409,12 +368,12 @@ static int pull_observer_events(struct sb_observer *observer,
                                 struct sb_service_calls *calls, struct simba_error *error)
 {
     bool has_callbacks = options->on_notify != NULL || options->on_closed != NULL;
-    struct sb_events *events = observer->client->events;
+    struct sb_events *events = observer->base.client->events;
     int code = sb_events_check(events, 0, 0, has_callbacks, error);
 
     if (code != SIMBA_OK || events == NULL)
         return code;
-    observer->source = (struct sb_event_source){events, &observer->service, options->user};
+    observer->source = (struct sb_event_source){events, &observer->base.service, options->user};
     calls->on_notify = sb_event_on_notify;
     calls->on_closed = sb_event_on_closed;
     calls->user = &observer->source;
@@ -444,15 +403,15 @@ static int create_observer(struct sb_client *client, const struct simba_observer
     config.calls.closed_user = options.user;
     config.calls.gone = sb_free;
     config.object = observer;
-    observer->client = client;
+    observer->base.client = client;
     code = pull_observer_events(observer, &options, &config.calls, error);
     if (code == SIMBA_OK)
-        code = sb_client_service(client, &config, &observer->service, error);
+        code = sb_client_service(client, &config, &observer->base.service, error);
     if (code != SIMBA_OK) {
         sb_free(observer);
         return code;
     }
-    *ret_observer = sb_service_handle(observer->service);
+    *ret_observer = sb_service_handle(observer->base.service);
     return SIMBA_OK;
 }
 
@@ -473,52 +432,19 @@ int simba_observer_create(simba_client *handle, const struct simba_observer_opti
     return code;
 }
 
-static int use_observer(simba_observer *handle, const char *call, struct sb_observer **ret_observer,
-                        struct simba_error *error)
-{
-    void *object;
-    int code = sb_handle_use(handle, call, "an observer", &object, error);
-
-    if (code == SIMBA_OK)
-        *ret_observer = object;
-    return code;
-}
-
 int simba_observer_start(simba_observer *handle, struct simba_error *error)
 {
-    struct sb_observer *observer;
-    int code = use_observer(handle, "simba_observer_start", &observer, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_service_start(observer->service, error);
-    sb_service_unpin(observer->service);
-    return code;
+    return sb_object_start(handle, "simba_observer_start", "an observer", error);
 }
 
 int simba_observer_stop(simba_observer *handle, struct simba_error *error)
 {
-    struct sb_observer *observer;
-    int code = use_observer(handle, "simba_observer_stop", &observer, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_service_stop(observer->service, error);
-    sb_service_unpin(observer->service);
-    return code;
+    return sb_object_stop(handle, "simba_observer_stop", "an observer", error);
 }
 
 void simba_observer_close(simba_observer *handle)
 {
-    struct sb_observer *observer = sb_handle_ask(handle);
-
-    if (observer == NULL)
-        return;
-    if (sb_service_begin_close(observer->service)) {
-        sb_client_remove_object(observer->client);
-        sb_service_close(observer->service);
-    }
-    sb_service_unpin(observer->service);
+    sb_object_close(handle);
 }
 
 enum simba_status simba_observer_status(const simba_observer *handle)
@@ -528,24 +454,12 @@ enum simba_status simba_observer_status(const simba_observer *handle)
 
 const char *simba_observer_mutex(const simba_observer *handle)
 {
-    struct sb_observer *observer = sb_handle_ask(handle);
-    const char *mutex = observer != NULL ? sb_service_mutex(observer->service) : "";
-
-    if (observer != NULL)
-        sb_service_unpin(observer->service);
-    return mutex;
+    return sb_object_mutex(handle);
 }
 
 void simba_observer_state(simba_observer *handle, struct simba_state *ret_state)
 {
-    const struct simba_state none = SIMBA_STATE_NONE;
-    struct sb_observer *observer = sb_handle_ask(handle);
-
-    *ret_state = none;
-    if (observer == NULL)
-        return;
-    sb_service_state(observer->service, ret_state);
-    sb_service_unpin(observer->service);
+    sb_object_state(handle, ret_state);
 }
 
 void simba_observer_cleanup(simba_observer **observer)

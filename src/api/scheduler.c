@@ -7,6 +7,7 @@
  * callbacks. The timer belongs to the loop: the loop decides when to run, the strand runs.
  */
 #include "api/handover.h"
+#include "api/object.h"
 
 #include "base/alloc.h"
 #include "base/check.h"
@@ -25,8 +26,7 @@
 #define RETRY_MAX_MS 1000
 
 struct sb_scheduler {
-    struct sb_client *client;
-    struct sb_service *service;
+    struct sb_object base; /* first */
     struct sb_engine *engine;
     struct sb_loop *loop; /* the engine's */
     simba_work_fn *work;
@@ -59,7 +59,7 @@ struct sb_scheduler {
 /* The scheduler lives as long as its service, so a task on its way keeps the service alive. */
 static void post(struct sb_scheduler *s, struct simba_task *task)
 {
-    sb_service_hold(s->service);
+    sb_service_hold(s->base.service);
     sb_loop_post(s->loop, task);
 }
 
@@ -86,7 +86,7 @@ static int64_t next_due(struct sb_scheduler *s, int64_t now_ms)
 static bool ensure_thread(struct sb_scheduler *s)
 {
     SB_CHECK(sb_loop_is_current(s->loop), "a thread for work begins on the loop thread");
-    if (sb_service_begin_thread(s->service, s->worker)) {
+    if (sb_service_begin_thread(s->base.service, s->worker)) {
         if (s->retry_ms > 0)
             sb_log(sb_engine_log(s->engine), SIMBA_LOG_WARN,
                    "there is a thread for the work '%s' again", s->worker);
@@ -107,8 +107,8 @@ static void on_due(struct sb_timer *timer)
 {
     struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, timer, timer);
 
-    if (!s->leading || !sb_service_is_owner(s->service) ||
-        sb_handover_watch_asked(s->watch, s->service, NULL))
+    if (!s->leading || !sb_service_is_owner(s->base.service) ||
+        sb_handover_watch_asked(s->watch, s->base.service, NULL))
         return; /* the next on_acquired plans anew */
     if (!s->running && !ensure_thread(s)) {
         sb_loop_arm(s->loop, timer, simba_now_ms() + s->retry_ms); /* for the same run */
@@ -123,7 +123,7 @@ static void on_due(struct sb_timer *timer)
         return;
     s->running = true;
     s->due_term = atomic_load(&s->term);
-    sb_service_call(s->service, &s->run_call);
+    sb_service_call(s->base.service, &s->run_call);
 }
 
 static void run_lead(struct simba_task *task)
@@ -131,12 +131,12 @@ static void run_lead(struct simba_task *task)
     struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, lead_task, task);
 
     SB_CHECK(sb_loop_is_current(s->loop), "a lead begins on the loop thread");
-    s->leading = sb_service_is_owner(s->service); /* a stop may have been given up meanwhile */
+    s->leading = sb_service_is_owner(s->base.service); /* a stop may have been given up meanwhile */
     if (s->leading) {
         ensure_thread(s);
         plan(s, simba_now_ms() + s->initial_delay_ms);
     }
-    sb_service_drop(s->service);
+    sb_service_drop(s->base.service);
 }
 
 static void stop_leading(struct sb_scheduler *s)
@@ -145,7 +145,7 @@ static void stop_leading(struct sb_scheduler *s)
     s->leading = false;
     s->retry_ms = 0;
     sb_loop_cancel(s->loop, &s->timer);
-    sb_service_end_thread(s->service);
+    sb_service_end_thread(s->base.service);
 }
 
 /* A stop that is given up has no on_released. When it is over no timer is armed any more, so none
@@ -169,7 +169,7 @@ static void run_follow(struct simba_task *task)
     struct sb_scheduler *s = SB_CONTAINER(struct sb_scheduler, follow_task, task);
 
     stop_leading(s);
-    sb_service_drop(s->service);
+    sb_service_drop(s->base.service);
 }
 
 static void run_ended(struct simba_task *task)
@@ -181,7 +181,7 @@ static void run_ended(struct simba_task *task)
     s->running = false;
     if (s->leading && s->strategy == SIMBA_FIXED_DELAY)
         plan(s, simba_now_ms() + s->period_ms);
-    sb_service_drop(s->service);
+    sb_service_drop(s->base.service);
 }
 
 /* ---- On the strand: the work ----------------------------------------------------------------- */
@@ -197,12 +197,12 @@ static bool is_of_run(const struct sb_scheduler *s)
 
 static bool is_leader(const struct sb_scheduler *s)
 {
-    return sb_service_is_owner(s->service) && is_of_run(s);
+    return sb_service_is_owner(s->base.service) && is_of_run(s);
 }
 
 static bool should_stop(const struct sb_scheduler *s)
 {
-    return !is_leader(s) || sb_handover_watch_asked(s->watch, s->service, NULL);
+    return !is_leader(s) || sb_handover_watch_asked(s->watch, s->base.service, NULL);
 }
 
 static void work(struct sb_scheduler *s)
@@ -212,7 +212,7 @@ static void work(struct sb_scheduler *s)
 
     pthread_getname_np(pthread_self(), name, sizeof name); /* an executor's thread */
     pthread_setname_np(pthread_self(), s->worker);
-    code = s->work(s->user, sb_service_handle(s->service));
+    code = s->work(s->user, sb_service_handle(s->base.service));
     pthread_setname_np(pthread_self(), name);
     atomic_fetch_add(&s->runs, 1);
     if (code != 0) {
@@ -265,7 +265,7 @@ bool simba_scheduler_is_leader(const simba_scheduler *handle)
     if (s == NULL)
         return false;
     leader = is_leader(s);
-    sb_service_unpin(s->service);
+    sb_service_unpin(s->base.service);
     return leader;
 }
 
@@ -277,7 +277,7 @@ bool simba_scheduler_should_stop(const simba_scheduler *handle)
     if (s == NULL)
         return true;
     should = should_stop(s);
-    sb_service_unpin(s->service);
+    sb_service_unpin(s->base.service);
     return should;
 }
 
@@ -288,10 +288,10 @@ uint64_t simba_scheduler_fence(const simba_scheduler *handle)
 
     if (s == NULL)
         return 0;
-    fence = sb_service_fence(s->service);
+    fence = sb_service_fence(s->base.service);
     if (!is_of_run(s))
         fence = 0;
-    sb_service_unpin(s->service);
+    sb_service_unpin(s->base.service);
     return fence;
 }
 
@@ -302,22 +302,12 @@ enum simba_status simba_scheduler_status(const simba_scheduler *handle)
 
 const char *simba_scheduler_id(const simba_scheduler *handle)
 {
-    struct sb_scheduler *s = sb_handle_ask(handle);
-    const char *id = s != NULL ? sb_service_id(s->service) : "";
-
-    if (s != NULL)
-        sb_service_unpin(s->service);
-    return id;
+    return sb_object_id(handle);
 }
 
 const char *simba_scheduler_mutex(const simba_scheduler *handle)
 {
-    struct sb_scheduler *s = sb_handle_ask(handle);
-    const char *mutex = s != NULL ? sb_service_mutex(s->service) : "";
-
-    if (s != NULL)
-        sb_service_unpin(s->service);
-    return mutex;
+    return sb_object_mutex(handle);
 }
 
 static int read_counts(const struct sb_scheduler *s, struct simba_schedule_counts *counts)
@@ -348,56 +338,23 @@ int simba_scheduler_counts(const simba_scheduler *handle, struct simba_schedule_
         return code;
     s = object;
     code = read_counts(s, counts);
-    sb_service_unpin(s->service);
-    return code;
-}
-
-static int use(simba_scheduler *handle, const char *call, struct sb_scheduler **ret_scheduler,
-               struct simba_error *error)
-{
-    void *object;
-    int code = sb_handle_use(handle, call, "a scheduler", &object, error);
-
-    if (code == SIMBA_OK)
-        *ret_scheduler = object;
+    sb_service_unpin(s->base.service);
     return code;
 }
 
 int simba_scheduler_start(simba_scheduler *handle, struct simba_error *error)
 {
-    struct sb_scheduler *s;
-    int code = use(handle, "simba_scheduler_start", &s, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_service_start(s->service, error);
-    sb_service_unpin(s->service);
-    return code;
+    return sb_object_start(handle, "simba_scheduler_start", "a scheduler", error);
 }
 
 int simba_scheduler_stop(simba_scheduler *handle, struct simba_error *error)
 {
-    struct sb_scheduler *s;
-    int code = use(handle, "simba_scheduler_stop", &s, error);
-
-    if (code != SIMBA_OK)
-        return code;
-    code = sb_service_stop(s->service, error);
-    sb_service_unpin(s->service);
-    return code;
+    return sb_object_stop(handle, "simba_scheduler_stop", "a scheduler", error);
 }
 
 void simba_scheduler_close(simba_scheduler *handle)
 {
-    struct sb_scheduler *s = sb_handle_ask(handle);
-
-    if (s == NULL)
-        return;
-    if (sb_service_begin_close(s->service)) {
-        sb_client_remove_object(s->client);
-        sb_service_close(s->service);
-    }
-    sb_service_unpin(s->service);
+    sb_object_close(handle);
 }
 
 static int read_options(const struct simba_scheduler_options *given,
@@ -456,7 +413,7 @@ static struct sb_scheduler *allocate(struct sb_client *client,
 
     if (s == NULL)
         return NULL;
-    s->client = client;
+    s->base.client = client;
     s->engine = client->engine;
     s->loop = sb_engine_loop(s->engine);
     s->work = options->work;
@@ -510,13 +467,13 @@ static int create(struct sb_client *client, const struct simba_scheduler_options
     if (s->watch != NULL)
         config.calls.before_acquired = before_acquired;
     if (code == SIMBA_OK)
-        code = sb_client_contender(client, &config, &s->service, error);
+        code = sb_client_contender(client, &config, &s->base.service, error);
     if (code != SIMBA_OK) {
         on_gone(s);
         return code;
     }
     name_worker(s, options.worker != NULL ? options.worker : options.mutex);
-    *ret_scheduler = sb_service_handle(s->service);
+    *ret_scheduler = sb_service_handle(s->base.service);
     return SIMBA_OK;
 }
 
