@@ -107,7 +107,7 @@ static void contest(struct sb_etcd_job *job)
 {
     job->then = contest;
     job->creates = job->writes = false;
-    if (!sb_etcd_job_take_place(job, contest))
+    if (!sb_etcd_job_take_permit(job, contest))
         return;
     if (sb_etcd_lease_is_fresh(job->latch->lease))
         go_on(job);

@@ -16,7 +16,7 @@
 #define STUCK_MS 1000 /* until a deletion that has failed is tried again */
 #define ROUNDS_MAX 100
 #define TTL_LEAST_PART 8 /* of the belief */
-#define PLACES 512
+#define PERMITS 512
 #define DOUBT_MS 15000 /* a server gives a request up after 5 s to 7 s, and may stand still */
 
 /* Earlier than needed does no harm: store->due looks what is. */
@@ -91,14 +91,14 @@ void sb_etcd_job_leave_queue(struct sb_etcd_job *job)
     job->latch = NULL; /* it never had its turn */
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Permits --------------------------------------------------------------------------------- */
 
-bool sb_etcd_job_take_place(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job))
+bool sb_etcd_job_take_permit(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job))
 {
     simba_backend *store = job->store;
 
-    if (!job->has_place && store->places_taken >= PLACES) {
-        job->wants_place = true;
+    if (!job->has_permit && store->permits_taken >= PERMITS) {
+        job->wants_permit = true;
         job->step = step;
         if (store->waiting == NULL)
             store->waiting_end = &store->waiting;
@@ -106,39 +106,39 @@ bool sb_etcd_job_take_place(struct sb_etcd_job *job, void (*step)(struct sb_etcd
         store->waiting_end = &job->queued;
         return false;
     }
-    store->places_taken += !job->has_place;
-    job->has_place = true;
+    store->permits_taken += !job->has_permit;
+    job->has_permit = true;
     return true;
 }
 
-void sb_etcd_job_leave_places(struct sb_etcd_job *job)
+void sb_etcd_job_forgo_permit(struct sb_etcd_job *job)
 {
     struct sb_etcd_job **link = &job->store->waiting;
 
     while (*link != NULL && *link != job)
         link = &(*link)->queued;
-    SB_CHECK(*link == job, "a job that wants a place waits for one");
+    SB_CHECK(*link == job, "a job that wants a permit waits for one");
     *link = job->queued;
     if (job->queued == NULL)
         job->store->waiting_end = link;
     job->queued = NULL;
-    job->wants_place = false;
+    job->wants_permit = false;
 }
 
-/* A job that is given the place may end at once, and so give it to the next: in this loop, not in
- * calls that grow deep. */
-static void give_places(simba_backend *store)
+/* A job that gets a permit may end at once, and so give it to the next: in this loop, not in calls
+ * that grow deep. */
+static void give_permits(simba_backend *store)
 {
-    if (store->giving_places)
+    if (store->giving_permits)
         return;
-    store->giving_places = true;
-    while (store->waiting != NULL && store->places_taken < PLACES) {
+    store->giving_permits = true;
+    while (store->waiting != NULL && store->permits_taken < PERMITS) {
         struct sb_etcd_job *job = store->waiting;
 
-        sb_etcd_job_leave_places(job);
+        sb_etcd_job_forgo_permit(job);
         job->step(job);
     }
-    store->giving_places = false;
+    store->giving_permits = false;
 }
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
@@ -192,8 +192,8 @@ void sb_etcd_job_end(struct sb_etcd_job *job)
     struct sb_etcd_mutex *mutex = job->mutex;
     struct sb_etcd_latch *latch = job->latch;
 
-    SB_CHECK(!job->calling && !job->wants_place, "no call outlives its job");
-    store->places_taken -= job->has_place;
+    SB_CHECK(!job->calling && !job->wants_permit, "no call outlives its job");
+    store->permits_taken -= job->has_permit;
     SB_CHECK(latch == NULL || latch->active == job, "a job ends while it has its turn");
     *job->link = job->next;
     if (job->next != NULL)
@@ -212,7 +212,7 @@ void sb_etcd_job_end(struct sb_etcd_job *job)
         mutex->users--;
         sb_etcd_mutex_drop(mutex);
     }
-    give_places(store);
+    give_permits(store);
 }
 
 /* If memory is short, the next sweep does it. */

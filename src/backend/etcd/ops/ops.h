@@ -29,7 +29,7 @@ struct sb_etcd_job {
     struct sb_etcd_job *next; /* of the store */
     struct sb_etcd_job **link;
     struct sb_etcd_job *queued; /* the next in the latch's queue, of a guard's transaction, or of
-                                 * those that wait for a place */
+                                 * those that wait for a permit */
     simba_backend *store;
     struct simba_request *request; /* NULL: answered, or a withdrawal */
     enum simba_op op;              /* SIMBA_OP_NONE: a withdrawal */
@@ -51,8 +51,8 @@ struct sb_etcd_job {
     bool writes;               /* the call changes something */
     bool delayed;              /* the answer is known and held back */
     bool missed;               /* RELEASE: the key that it names was not found, or not yet */
-    bool has_place;            /* see sb_etcd_job_take_place */
-    bool wants_place;
+    bool has_permit;           /* see sb_etcd_job_take_permit */
+    bool wants_permit;
     bool calling;
     bool goes_on;                  /* what it awaits has come */
     int64_t waiters;               /* -1: not known */
@@ -98,11 +98,11 @@ Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job);
 /* Waits for an event of the latch's lease. */
 void sb_etcd_job_await(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job));
 
-/* So many jobs may join queues at a time: what a call needs in memory is not needed for each of ten
- * thousand mutexes, and a server refuses what it cannot apply soon. False: `step` follows when
- * others have ended. */
-bool sb_etcd_job_take_place(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job));
-void sb_etcd_job_leave_places(struct sb_etcd_job *job); /* it waits for one, and does so no more */
+/* A job joins a queue with a permit, of which the client has PERMITS: calls of ten thousand mutexes
+ * at a time need too much memory, and a server refuses what it cannot apply soon. False: `step`
+ * follows when others have ended. */
+bool sb_etcd_job_take_permit(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job));
+void sb_etcd_job_forgo_permit(struct sb_etcd_job *job); /* it waits for one, and stops that */
 
 /* Each of these ends the job. */
 void sb_etcd_job_answer_mine(struct sb_etcd_job *job);

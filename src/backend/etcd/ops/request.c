@@ -233,8 +233,8 @@ void sb_etcd_request_expire(struct sb_etcd_job *job)
     reply.code = error.code;
     reply.error = &error;
     sb_etcd_job_reply(job, &reply);
-    if (job->wants_place)
-        sb_etcd_job_leave_places(job);
+    if (job->wants_permit)
+        sb_etcd_job_forgo_permit(job);
     else if (job->calling || job->awaits == NULL)
         return;
     job->awaits = NULL;

@@ -106,10 +106,10 @@ struct simba_backend {
     struct sb_etcd_job *jobs;
     struct sb_etcd_txn *txn;     /* to put one together */
     struct sb_etcd_job *guards;  /* that share a transaction, linked by `queued` */
-    struct sb_etcd_job *waiting; /* for a place, the first one, linked by `queued` */
+    struct sb_etcd_job *waiting; /* for a permit, the first one, linked by `queued` */
     struct sb_etcd_job **waiting_end;
-    unsigned places_taken;
-    bool giving_places;
+    unsigned permits_taken;
+    bool giving_permits;
     uv_timer_t timer;
     int64_t timer_ms;                       /* when it fires; SIMBA_INFINITE: not at all */
     int64_t sweep_ms;                       /* when the latches are looked through */
