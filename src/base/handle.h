@@ -8,9 +8,9 @@
  *     generation   g         pins keep the object      | g + 1: nothing finds it | g + 2: the next
  *     create -------- begin_close ---------- retire ---------- last unpin -- free -- create
  *
- * A call pins the object, so that a close on another thread does not free it meanwhile. A close
- * waits for no pin: the last one to let go of an object frees it. Questions that must be cheap pin
- * nothing: what they ask for stands in the slot.
+ * A call pins the object, so that a close on another thread does not free it meanwhile. The close
+ * of a client waits for its pins. No other close does: the last pin frees the object. Questions
+ * that must be cheap pin nothing: what they ask for stands in the slot.
  */
 #ifndef SB_BASE_HANDLE_H
 #define SB_BASE_HANDLE_H
@@ -23,8 +23,8 @@
 
 #include <simba/simba.h>
 
-/* What an object tells without a pin. Written with release, read with acquire: who reads what the
- * next object of the slot has written finds the handle invalid afterwards. */
+/* What an object tells without a pin. Written with release, read with acquire: a reader that has
+ * seen what the slot's next object wrote finds its handle invalid afterwards. */
 struct sb_handle_view {
     _Atomic int64_t belief_ms;
     _Atomic int64_t ttl_ms;
@@ -55,22 +55,25 @@ bool sb_handle_retire(struct sb_handle *handle);
 /* Gives the slot back: no pin is left, and the object writes no more into it. */
 void sb_handle_free(struct sb_handle *handle);
 
-/* Only the first begins, and no call may begin from there on but questions. The caller has a
- * pin. */
+/* True for the first close only. From there on sb_handle_use refuses; questions are answered. The
+ * caller has a pin. sb_handle_reopen takes it back. */
 bool sb_handle_begin_close(struct sb_handle *handle);
 void sb_handle_reopen(struct sb_handle *handle);
 
-/* How many there are, that of the handle itself included. */
+/* How many pins there are, that of the handle itself included. */
 unsigned sb_handle_pins(const struct sb_handle *handle);
 
-/* The object, pinned; NULL where the handle is closed. For calls that answer with a code: */
+/* These give the object, pinned.
+ *
+ * For calls that answer with a code. SIMBA_EMISUSE: NULL was given, SIMBA_ECLOSED: a close has
+ * begun. */
 int sb_handle_use(const void *value, const char *call, const char *what, void **ret_object,
                   struct simba_error *error);
 
-/* For questions, also while a close is under way: */
+/* For questions, also while a close is under way. NULL: the handle is closed. */
 void *sb_handle_ask(const void *value);
 
-/* The same for those that answer with a code. */
+/* For questions that answer with a code. SIMBA_ECLOSED: the handle is closed. */
 int sb_handle_ask_code(const void *value, const char *call, const char *what, void **ret_object,
                        struct simba_error *error);
 

@@ -8,8 +8,8 @@
  * A plan depends on what is, not on what has been: a part that was lost while others are waited for
  * needs no rule of its own. What a part is, the caller knows: struct sb_part_ops.
  *
- *     semaphore   parts[0] is the gate, parts[k + 1] is slot k. Who owns the gate is the first in
- *                 line, and competes for the slots; the others wait for the gate.
+ *     semaphore   parts[0] is the gate, parts[k + 1] is slot k. The owner of the gate is the first
+ *                 in line, and competes for the slots; the others wait for the gate.
  *     set         the caller has sorted the parts, alike in all processes.
  *
  * Rules
