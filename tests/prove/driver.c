@@ -4,6 +4,8 @@
  */
 #include "driver.h"
 
+#include "base/time.h"
+
 #include <string.h>
 
 /* Callbacks that are owed between two steps (duty 4). A step may add one; then the driver tells
@@ -163,6 +165,18 @@ struct sb_event driver_any_event(const struct sb_machine *m, const struct driver
 
 /* ---- The contract ---------------------------------------------------------------------------- */
 
+/* Whether the event answers the request in flight. */
+static bool is_in_time(const struct sb_machine *before, const struct sb_event *e)
+{
+    return e->type == SB_EVENT_REPLY && e->generation == before->generation &&
+           e->op == before->in_flight;
+}
+
+static bool names_no_record_of_mine(const struct sb_event *e)
+{
+    return e->answer == SB_ANSWER_OTHER || e->answer == SB_ANSWER_NOBODY;
+}
+
 /* a + b - c without an overflow, but for the times that never come. */
 static bool is_within(int64_t until_ms, int64_t sent_at_ms, int64_t left_ms, int64_t margin_ms)
 {
@@ -180,8 +194,7 @@ static void check_belief(const struct sb_machine *before, const struct sb_machin
         believes(m) && (!believes(before) || m->lease_until_ms != before->lease_until_ms);
 
     if (renewed) {
-        PROVE_THAT(e->type == SB_EVENT_REPLY && e->answer == SB_ANSWER_MINE &&
-                       e->generation == before->generation && e->op == before->in_flight &&
+        PROVE_THAT(is_in_time(before, e) && e->answer == SB_ANSWER_MINE &&
                        (e->op == SIMBA_OP_ACQUIRE || e->op == SIMBA_OP_GUARD),
                    "only a grant of this generation makes or stretches a belief");
         PROVE_THAT(is_within(m->lease_until_ms, e->sent_at_ms, e->transition_left_ms,
@@ -192,6 +205,11 @@ static void check_belief(const struct sb_machine *before, const struct sb_machin
                "a belief that has run out ends before the event is taken in");
     PROVE_THAT(!believes(before) || !believes(m) || before->fence == m->fence,
                "a term keeps its token");
+    PROVE_THAT(!is_in_time(before, e) || !names_no_record_of_mine(e) || !believes(m),
+               "an answer that names another owner, or none, ends the belief");
+    PROVE_THAT(!is_in_time(before, e) || e->op != SIMBA_OP_GUARD || e->answer != SB_ANSWER_MINE ||
+                   e->fence == 0 || e->fence == e->named || !believes(m),
+               "an answer that names another term ends the belief");
     PROVE_THAT(step->acquired == (!believes(before) && believes(m)), "each win is told, once");
     PROVE_THAT(step->released == (believes(before) && !believes(m)), "each loss is told, once");
     PROVE_THAT(!step->acquired || (step->changed && step->state.after.fence == e->revision &&
@@ -208,8 +226,6 @@ static void check_request(const struct sb_machine *before, const struct sb_machi
 {
     bool answers_older = e->type == SB_EVENT_REPLY && (step->request.generation != m->generation ||
                                                        before->status == SIMBA_INITIAL);
-    bool answered = e->type == SB_EVENT_REPLY && e->generation == before->generation &&
-                    e->op == before->in_flight;
 
     if (step->request.op == SIMBA_OP_NONE)
         return;
@@ -223,7 +239,8 @@ static void check_request(const struct sb_machine *before, const struct sb_machi
                    "no release without a revision");
         return;
     }
-    PROVE_THAT(before->in_flight == SIMBA_OP_NONE || answered || e->type == SB_EVENT_SESSION_LOST,
+    PROVE_THAT(before->in_flight == SIMBA_OP_NONE || is_in_time(before, e) ||
+                   e->type == SB_EVENT_SESSION_LOST,
                "at most one request is in flight");
     PROVE_THAT(step->request.generation == m->generation && step->request.op == m->in_flight,
                "the request that is sent is the one that is waited for");
@@ -239,6 +256,85 @@ static void check_request(const struct sb_machine *before, const struct sb_machi
                "a guard names its term");
     PROVE_THAT(step->request.op != SIMBA_OP_ACQUIRE || is_active(m->status),
                "only an active contender acquires");
+    PROVE_THAT(step->request.op != SIMBA_OP_GUARD ||
+                   step->request.timeout_ms <= sb_max(m->timing->transition_ms / 2, 10),
+               "a guard that is not answered leaves room for another");
+    PROVE_THAT(step->request.op != SIMBA_OP_RELEASE || m->callbacks == 0 || m->give_back,
+               "a term is released when its callbacks have returned");
+}
+
+/* What may be on the store of this contender is not forgotten. */
+static void check_record(const struct sb_machine *before, const struct sb_machine *m,
+                         const struct sb_event *e, const struct sb_step *step)
+{
+    bool in_time = is_in_time(before, e);
+    bool late_acquire =
+        e->type == SB_EVENT_REPLY && before->status == SIMBA_INITIAL && e->op == SIMBA_OP_ACQUIRE;
+
+    PROVE_THAT(!in_time || e->answer != SB_ANSWER_UNKNOWN || m->status == SIMBA_INITIAL ||
+                   (e->op != SIMBA_OP_ACQUIRE && e->op != SIMBA_OP_GUARD) ||
+                   m->claim == SB_CLAIM_UNKNOWN,
+               "a lost answer leaves the record unknown");
+    PROVE_THAT(!late_acquire || e->answer != SB_ANSWER_MINE || step->request.op == SIMBA_OP_RELEASE,
+               "a stopped machine gives back what a late answer names");
+    PROVE_THAT(!late_acquire || e->answer != SB_ANSWER_UNKNOWN || step->request.op == SIMBA_OP_READ,
+               "a stopped machine asks what an unknown ACQUIRE has left");
+    PROVE_THAT(!in_time || !names_no_record_of_mine(e) ||
+                   (e->op == SIMBA_OP_READ && before->reading) || !m->rival,
+               "a rival that is gone is waited for no longer");
+}
+
+/* Answers to requests of an older generation are recognised by its number. */
+static void check_generation(const struct sb_machine *before, const struct sb_machine *m,
+                             const struct sb_event *e)
+{
+    bool begins = e->type == SB_EVENT_START ||
+                  (e->type == SB_EVENT_SESSION_LOST && before->status != SIMBA_INITIAL);
+
+    PROVE_THAT(m->generation == before->generation + begins,
+               "a start and the loss of a session begin a generation, and nothing else does");
+}
+
+static void check_stop(const struct sb_machine *before, const struct sb_machine *m,
+                       const struct sb_event *e, const struct sb_step *step)
+{
+    bool by_clock = e->type != SB_EVENT_REPLY && e->type != SB_EVENT_SESSION_LOST;
+    bool in_full = step->stopped && step->stop_code != SIMBA_ETIMEDOUT && !before->leaves &&
+                   !(e->type == SB_EVENT_STOP && e->leaves);
+    bool by_release = is_in_time(before, e) && e->op == SIMBA_OP_RELEASE;
+
+    PROVE_THAT(step->stopped == (before->status != SIMBA_INITIAL && m->status == SIMBA_INITIAL),
+               "the end of each stop is told, once");
+    PROVE_THAT(e->type != SB_EVENT_STOP ||
+                   is_within(m->stop_at_ms, e->now_ms, m->timing->stop_timeout_ms, 0),
+               "a stop begins with its bound");
+    PROVE_THAT(before->status != SIMBA_STOPPING || m->stop_at_ms == before->stop_at_ms,
+               "a stop keeps its bound");
+    PROVE_THAT(before->status != SIMBA_STOPPING || !by_clock || step->stopped ||
+                   m->held == before->held,
+               "a stop guards its term until the store, or the loss of the session, ends it");
+    PROVE_THAT(!in_full || m->claim == SB_CLAIM_NONE, "a stop in time leaves no record behind");
+    PROVE_THAT(!in_full || !m->touched || by_release, "a stop in time leaves the wait queue");
+    PROVE_THAT(!step->stopped || step->stop_code != SIMBA_OK ||
+                   !(before->lost ||
+                     (before->ends_term && by_release && e->code == SIMBA_OK && e->missed)),
+               "a stop whose term was gone says so");
+}
+
+/* What failed is tried again after a pause: an owner several times within its transition, all
+ * others within a second. */
+static void check_back_off(const struct sb_machine *before, const struct sb_machine *m,
+                           const struct sb_event *e)
+{
+    bool failed = is_in_time(before, e) && e->code != SIMBA_OK && m->status != SIMBA_INITIAL &&
+                  !(e->op == SIMBA_OP_READ && before->reading);
+    bool hurry = m->held && e->now_ms < m->lease_until_ms;
+    int64_t most_ms = hurry ? sb_max(m->timing->transition_ms / 8, 5) : 1000;
+
+    PROVE_THAT(!failed || m->attempt_at_ms >= e->now_ms + (hurry ? 2 : 25),
+               "what failed is tried again after a pause");
+    PROVE_THAT(!failed || m->attempt_at_ms <= e->now_ms + most_ms + 1,
+               "what failed is tried again soon");
 }
 
 static void check_deadline(const struct sb_machine *m, const struct sb_event *e,
@@ -252,6 +348,9 @@ static void check_deadline(const struct sb_machine *m, const struct sb_event *e,
                "the next tick comes when the belief ends, or before");
     PROVE_THAT(m->status != SIMBA_STOPPING || step->deadline_ms <= m->stop_at_ms,
                "the next tick comes when the stop gives up, or before");
+    PROVE_THAT(!m->held || m->in_flight != SIMBA_OP_NONE ||
+                   step->deadline_ms <= sb_max(m->attempt_at_ms, e->now_ms),
+               "a holder that waits for no answer has a time for its next request");
 }
 
 void driver_step(struct driver *d, struct sb_machine *m, const struct sb_event *e)
@@ -267,11 +366,16 @@ void driver_step(struct driver *d, struct sb_machine *m, const struct sb_event *
                        m->held == before.held && m->in_flight == before.in_flight &&
                        m->callbacks == before.callbacks && m->generation == before.generation,
                    "a call that does not fit changes nothing");
+        check_deadline(m, e, &step);
         return;
     }
     PROVE_THAT(sb_machine_broken_rule(m) == NULL, "every step keeps the rules");
     check_belief(&before, m, e, &step);
     check_request(&before, m, e, &step);
+    check_record(&before, m, e, &step);
+    check_generation(&before, m, e);
+    check_stop(&before, m, e, &step);
+    check_back_off(&before, m, e);
     check_deadline(m, e, &step);
     if (step.request.op != SIMBA_OP_NONE && step.request.generation == m->generation &&
         m->in_flight == step.request.op)

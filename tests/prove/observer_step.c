@@ -60,6 +60,78 @@ static struct sb_event any_event(const struct sb_observer *o)
     return e;
 }
 
+/* ---- The contract ---------------------------------------------------------------------------- */
+
+static bool is_same_owner(const struct simba_owner *a, const struct simba_owner *b)
+{
+    return a->id[0] == b->id[0] && a->fence == b->fence;
+}
+
+static void check_refusal(const struct sb_observer *before, const struct sb_observer *o,
+                          const struct sb_step *step)
+{
+    PROVE_THAT(!step->changed && !step->stopped && step->request.op == SIMBA_OP_NONE &&
+                   o->status == before->status && o->in_flight == before->in_flight &&
+                   o->woken == before->woken && o->generation == before->generation &&
+                   o->callbacks == before->callbacks && o->read_at_ms == before->read_at_ms &&
+                   o->stop_at_ms == before->stop_at_ms && is_same_owner(&o->owner, &before->owner),
+               "a call that does not fit changes nothing");
+}
+
+/* An answer in time that names the owner, or nobody, is what an observer tells, and all of it. */
+static void check_change(const struct sb_observer *before, const struct sb_observer *o,
+                         const struct sb_event *e, bool in_time, const struct sb_step *step)
+{
+    bool learns = in_time && is_active(before) && e->code == SIMBA_OK;
+    bool owned = e->answer == SB_ANSWER_OTHER && e->transition_left_ms >= 0;
+
+    PROVE_THAT(!learns || (o->owner.id[0] == (owned ? e->owner[0] : '\0') &&
+                           o->owner.fence == (owned ? e->fence : 0)),
+               "the owner is the one that the last answer names, or nobody");
+    PROVE_THAT(step->changed == (learns && !is_same_owner(&before->owner, &o->owner)),
+               "each change that an answer tells of is told, once");
+    PROVE_THAT(!step->changed || (is_same_owner(&step->state.before, &before->owner) &&
+                                  is_same_owner(&step->state.after, &o->owner)),
+               "a change is told from the last owner to the next");
+}
+
+static void check_stop(const struct sb_observer *before, const struct sb_observer *o,
+                       const struct sb_event *e, const struct sb_step *step)
+{
+    PROVE_THAT(step->stopped == (before->status != SIMBA_INITIAL && o->status == SIMBA_INITIAL),
+               "the end of each stop is told, once");
+    PROVE_THAT(!step->stopped || o->callbacks == 0 || e->now_ms >= o->stop_at_ms,
+               "a stop waits for the callbacks, or for its bound");
+    PROVE_THAT(!step->stopped || (step->stop_code == SIMBA_OK) == (o->callbacks == 0),
+               "a stop that did not wait for the callbacks says so");
+    PROVE_THAT(e->type != SB_EVENT_STOP || o->stop_at_ms <= e->now_ms + o->timing->stop_timeout_ms,
+               "a stop begins with its bound");
+    PROVE_THAT(before->status != SIMBA_STOPPING || o->stop_at_ms == before->stop_at_ms,
+               "a stop keeps its bound");
+    PROVE_THAT(o->status != SIMBA_STOPPING || step->deadline_ms <= o->stop_at_ms,
+               "the next tick comes when the stop gives up, or before");
+}
+
+static void check_reading(const struct sb_observer *before, const struct sb_observer *o,
+                          const struct sb_event *e, bool in_time, const struct sb_step *step)
+{
+    PROVE_THAT(o->generation == before->generation + (e->type == SB_EVENT_START),
+               "a start begins a generation, and nothing else does");
+    PROVE_THAT(!step->acquired && !step->released && !step->renewed, "an observer never owns");
+    PROVE_THAT(step->request.op == SIMBA_OP_NONE ||
+                   (step->request.op == SIMBA_OP_READ && o->in_flight &&
+                    step->request.generation == o->generation && (!before->in_flight || in_time)),
+               "an observer only reads, once at a time");
+    PROVE_THAT(o->status != SIMBA_INITIAL || step->deadline_ms == SIMBA_INFINITE,
+               "nothing is planned after a stop");
+    PROVE_THAT(!is_active(o) || o->in_flight || e->type != SB_EVENT_TICK ||
+                   step->deadline_ms > e->now_ms,
+               "a tick leaves no work for now");
+    PROVE_THAT(!is_active(o) || o->in_flight || !in_time ||
+                   step->deadline_ms <= e->now_ms + o->poll_ms,
+               "an observer reads again within its interval");
+}
+
 int main(void)
 {
     struct sb_timing timing = prove_any_timing();
@@ -68,19 +140,17 @@ int main(void)
     struct sb_observer before = o;
     struct sb_step step;
     int code = sb_observer_step(&o, &e, &step);
+    bool in_time =
+        e.type == SB_EVENT_REPLY && before.in_flight && e.generation == before.generation;
 
     PROVE_THAT(keeps_rules(&o), "every step keeps the rules");
-    PROVE_THAT(!step.acquired && !step.released && !step.renewed, "an observer never owns");
-    PROVE_THAT(step.request.op == SIMBA_OP_NONE ||
-                   (step.request.op == SIMBA_OP_READ && o.in_flight && code == SIMBA_OK &&
-                    (!before.in_flight || e.type == SB_EVENT_REPLY)),
-               "an observer only reads, once at a time");
-    PROVE_THAT(!step.changed || before.status != SIMBA_STOPPING, "a stop tells of no change");
-    PROVE_THAT(o.status != SIMBA_INITIAL || step.deadline_ms == SIMBA_INFINITE || code != SIMBA_OK,
-               "nothing is planned after a stop");
-    PROVE_THAT(!is_active(&o) || o.in_flight || e.type != SB_EVENT_TICK ||
-                   step.deadline_ms > e.now_ms,
-               "a tick leaves no work for now");
+    if (code == SIMBA_OK) {
+        check_reading(&before, &o, &e, in_time, &step);
+        check_change(&before, &o, &e, in_time, &step);
+        check_stop(&before, &o, &e, &step);
+    } else {
+        check_refusal(&before, &o, &step);
+    }
     PROVE_END();
     return 0;
 }

@@ -34,6 +34,8 @@ int main(void)
                                                nondet_uint64());
     PROVE_THAT(delay_ms >= 0, "no delay is negative");
     PROVE_THAT(simba_drift_margin_ms(left_ms) >= 10, "a margin covers the grain of timers");
+    PROVE_THAT(simba_drift_margin_ms(left_ms) - 10 >= left_ms / 100,
+               "a margin covers clocks that drift by 1 %");
     PROVE_END();
     return 0;
 }

@@ -1,6 +1,7 @@
 /*
  * report_merge.c - whatever steps come while a callback runs, the application is told of wins and
- * losses in turn, and each change is told or counted as merged.
+ * losses in turn, each change is told or counted as merged, and each report goes on from the one
+ * before it.
  */
 #include "prove.h"
 
@@ -10,9 +11,14 @@
 
 /* A change as a machine reports it: a win only after a loss, and the other way round. No machine
  * wins while its last loss is not told. */
-static struct sb_step any_step(bool *owns, const struct sb_report *report)
+static struct sb_step any_step(bool *owns, uint64_t *fence, const struct sb_report *report)
 {
     struct sb_step step = {.changed = prove_any_bool()};
+
+    step.state.before.fence = *fence;
+    if (step.changed)
+        *fence = nondet_uint64();
+    step.state.after.fence = *fence;
 
     if (step.changed && prove_any_bool()) {
         step.acquired = !*owns;
@@ -30,10 +36,12 @@ int main(void)
     struct sb_report report = {.pending = false};
     bool owns = prove_any_bool();
     bool told = owns; /* what the application knows */
+    uint64_t fence = nondet_uint64();
+    uint64_t told_fence = fence;
     unsigned owed = 0;
 
     for (int i = 0; i < STEPS; i++) {
-        struct sb_step step = any_step(&owns, &report);
+        struct sb_step step = any_step(&owns, &fence, &report);
 
         owed += step.changed || step.renewed;
         owed -= sb_report_keep(&report, &step);
@@ -46,11 +54,15 @@ int main(void)
                 PROVE_THAT(!(taken.released && !told), "a loss follows a win");
                 PROVE_THAT(!(taken.renewed && (taken.acquired || taken.released)),
                            "a renewal neither begins nor ends a term");
+                PROVE_THAT(taken.state.before.fence == told_fence,
+                           "a report goes on from what was told before");
+                told_fence = taken.state.after.fence;
                 if (taken.acquired || taken.released)
                     told = taken.acquired;
                 owed--;
             }
             PROVE_THAT(told == owns, "after a report the application knows who owns");
+            PROVE_THAT(told_fence == fence, "after a report the application knows the last owner");
         }
     }
     PROVE_END();
