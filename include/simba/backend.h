@@ -56,11 +56,11 @@
  * Threads: the library calls open, submit, listen and close on the client's loop thread. They must
  * not block there. Exceptions: open may take the time that it needs to find out whether the store
  * can be used; submit may wait for a local disk, and for a server as long as the loop has nothing
- * else to do, if it delays no other contender or observer (`listen`). The loop thread may change:
- * while a thread of the application waits for an answer, it may run the loop. One thread runs it at
- * a time, and each sees what the one before has written. So a backend must not rely on the identity
- * of the thread, for example by thread-local variables. Threads that a backend starts block all
- * signals.
+ * else to do, for a request that `delays_no_other`, or while there is no contender and no observer
+ * (`listen`). The loop thread may change: while a thread of the application waits for an answer, it
+ * may run the loop. One thread runs it at a time, and each sees what the one before has written. So
+ * a backend must not rely on the identity of the thread, for example by thread-local variables.
+ * Threads that a backend starts block all signals.
  */
 #ifndef SIMBA_BACKEND_H
 #define SIMBA_BACKEND_H
@@ -73,7 +73,7 @@ extern "C" {
 
 /* The version of all structs and functions of this header. It grows with each change of them. The
  * library refuses a backend that was built with another one. */
-#define SIMBA_BACKEND_ABI 6
+#define SIMBA_BACKEND_ABI 7
 
 struct uv_loop_s;
 
@@ -149,6 +149,9 @@ struct simba_request {
     const char *value;    /* SET_PROPERTY */
     /* GUARD: the lease lasts until its end also if the client is closed or dies before. */
     bool outlives_client;
+    /* If `submit` waited for the store, that would delay no other contender or observer of the
+     * client. The parts of a semaphore or of a set, for which one thread waits, count as one. */
+    bool delays_no_other;
 };
 
 struct simba_reply {

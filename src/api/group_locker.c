@@ -50,6 +50,7 @@ struct group_locker {
     atomic_size_t held_from; /* the parts that are held; read without a lock */
     atomic_size_t held_to;
     atomic_size_t blocking; /* the part that was waited for last */
+    size_t party;           /* parts that listen, counted on the loop thread */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -245,7 +246,7 @@ static int fail_closed(const struct group_locker *group, struct simba_error *err
 /* With the lock held: a close finds the part, or there will be none. */
 static int add_part_locked(struct group_locker *group, const char *mutex, struct simba_error *error)
 {
-    const struct sb_mutex_locker_group to = {on_changed, drop, group};
+    const struct sb_mutex_locker_group to = {on_changed, drop, group, &group->party};
     struct simba_locker_options options = group->options;
     int code;
 

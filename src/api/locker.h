@@ -46,6 +46,7 @@ struct sb_mutex_locker_group {
     void (*changed)(void *group); /* on the loop thread, after every step */
     void (*gone)(void *group);    /* nothing of the part calls the group any more */
     void *group;
+    size_t *party; /* as of a service; valid until then */
 };
 
 int sb_mutex_locker_create(struct sb_client *client, const struct simba_locker_options *options,

@@ -708,6 +708,7 @@ int sb_mutex_locker_create(struct sb_client *client, const struct simba_locker_o
     config.calls.user = locker;
     config.calls.gone = on_gone;
     config.object = locker;
+    config.party = group != NULL ? group->party : NULL;
     code = sb_handover_watch_create(&handover, &locker->watch, error);
     if (code == SIMBA_OK)
         code = sb_client_contender(client, &config, &locker->service, error);

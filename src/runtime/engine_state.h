@@ -30,6 +30,7 @@ struct sb_engine {
     struct simba_request **batch_end;
     struct sb_starts starts; /* loop thread only */
     struct sb_reads *reads;  /* the same */
+    size_t listeners;        /* services that listen; the same */
     unsigned forks;
     struct simba_task session_task; /* for the news that a session is over when memory is short */
     _Atomic bool session_task_posted;

@@ -44,7 +44,9 @@ struct sb_service_config {
     int64_t ttl_ms;  /* of a contender; the engine's where equal */
     int64_t transition_ms;
     struct sb_service_calls calls;
-    void *object; /* the library's own that the service belongs to; its handle finds it */
+    void *object;  /* the library's own that the service belongs to; its handle finds it */
+    size_t *party; /* counts those that listen of services for which one thread waits; the loop
+                      thread's, and the owner's memory. NULL: it has a thread for itself */
 };
 
 int sb_service_create(struct sb_engine *engine, const struct sb_service_config *config,

@@ -414,6 +414,7 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
     if (s == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     s->engine = engine;
+    s->party = config->party;
     atomic_init(&s->references, 2); /* until it is closed, and that of its handle */
     s->close_task.run = run_close;
     s->closed_call.run = run_closed;

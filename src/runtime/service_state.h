@@ -25,6 +25,7 @@ struct sb_service {
     struct simba_task close_task;
     struct simba_task returned_task;
     struct sb_timing *own_timing; /* where it is not the engine's */
+    size_t *party;                /* as its config says */
     struct sb_service_calls calls;
     _Atomic unsigned references;
     _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */

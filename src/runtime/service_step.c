@@ -57,6 +57,16 @@ static void on_answered(struct sb_request *base, const struct simba_reply *reply
     sb_service_drop(s);
 }
 
+/* Whether nobody of the client but those for which the same thread waits would wait with it for the
+ * store. */
+static bool delays_no_other(const struct sb_service *s)
+{
+    size_t own = s->party != NULL ? *s->party : s->listening;
+
+    SB_CHECK(own <= s->engine->listeners, "a service that listens counts for its engine");
+    return own == s->engine->listeners;
+}
+
 /* A READ that is shared is the same for all that follow the mutex, so it names no contender. */
 static void send_request(struct sb_service *s, const struct sb_step *step, int64_t now_us)
 {
@@ -93,6 +103,7 @@ static void send_request(struct sb_service *s, const struct sb_step *step, int64
     request->base.wire.timeout_ms = step->request.timeout_ms;
     request->base.wire.asks_place = timing->turn_ms > 0 && step->request.op == SIMBA_OP_ACQUIRE;
     request->base.wire.reserve_ms = timing->reserve_ms;
+    request->base.wire.delays_no_other = delays_no_other(s);
     sb_service_hold(s);
     if (!shared || !sb_reads_join(s->engine->reads, &request->base))
         sb_request_send_as_of(s->engine, &request->base, now_us);
@@ -170,6 +181,12 @@ static void count_step(struct sb_service *s, const struct sb_event *event,
     }
 }
 
+static void count_listener(size_t *listeners, bool on)
+{
+    SB_CHECK(on || *listeners > 0, "a listener that leaves has come before");
+    *listeners = on ? *listeners + 1 : *listeners - 1;
+}
+
 static void set_listening(struct sb_service *s, bool on)
 {
     const struct simba_backend_ops *ops = s->engine->ops;
@@ -180,6 +197,9 @@ static void set_listening(struct sb_service *s, bool on)
              "a store is told of listeners on the loop thread");
     SB_CHECK(on || !s->following, "a service that listens no more does not follow");
     s->listening = on;
+    count_listener(&s->engine->listeners, on);
+    if (s->party != NULL)
+        count_listener(s->party, on);
     if (ops->listen != NULL)
         ops->listen(s->engine->backend, s->member.mutex, s->member.id, on);
 }

@@ -48,7 +48,7 @@ static void *acquire(void *locker)
 }
 
 /* The thread that waits for the lock turns the loop, on which the leader's time runs out. */
-static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **state)
+static void tell_leader_while_locker_stalls(const char *leader_id, const char *locker_id)
 {
     char folder[TEST_PATH_MAX];
     char url[TEST_PATH_MAX + 128];
@@ -61,10 +61,11 @@ static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **s
     probe_sqlite_url(url, sizeof url, folder, PROBE_SHORT);
     assert_int_equal(sqlite3_auto_extension((void (*)(void))attach), SQLITE_OK);
     client = probe_open(url);
-    probe_create(&leader, client, "led", NULL);
+    probe_create(&leader, client, "led", leader_id);
     probe_start(&leader);
     probe_wait_owner(&leader);
-    assert_int_equal(test_locker_create(client, "wanted", NULL, &locker, NULL), SIMBA_OK);
+    assert_int_equal(test_locker_create(client, "wanted", locker_id, &locker, NULL), SIMBA_OK);
+    atomic_store(&stalled, 0);
     atomic_store(&stalls, true);
     assert_int_equal(pthread_create(&thread, NULL, acquire, locker), 0);
     probe_wait_count(&stalled, 1);
@@ -73,6 +74,7 @@ static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **s
     atomic_store(&stalls, false);
     gate_open(&moves_again);
     pthread_join(thread, NULL);
+    moves_again.open = false;
     probe_wait_owner(&leader);
     simba_locker_close(locker);
     probe_end(&leader);
@@ -81,10 +83,22 @@ static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **s
     test_folder_remove(folder);
 }
 
+static void a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker(void **state)
+{
+    tell_leader_while_locker_stalls(NULL, NULL);
+}
+
+/* Many programs call all that they have by the name of the host. */
+static void also_one_that_has_the_same_id(void **state)
+{
+    tell_leader_while_locker_stalls("host", "host");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leader_is_told_of_its_loss_while_the_disk_stalls_a_locker),
+        cmocka_unit_test(also_one_that_has_the_same_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

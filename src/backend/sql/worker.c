@@ -3,7 +3,7 @@
  * know statements.
  *
  *     the thread    carries out what is queued, polls for releases, repairs the connection
- *     the loop      carries out a single request of the only id, while the thread is idle
+ *     the loop      carries out a single request that delays no other, while the thread is idle
  *
  * The loop does not wait for locks of others, and for a server only while it has nothing else to
  * do. After a slow request its requests are left to the thread for a while: then one slow commit
@@ -18,7 +18,6 @@
 #include "base/time.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "base/text.h"
 #include "base/thread.h"
 
 #include <pthread.h>
@@ -61,10 +60,8 @@ struct sb_sql_worker {
     struct sb_sql_failure failure;
 
     /* The loop's own: */
-    int64_t thread_only_until_ms;    /* no request is carried out there before */
-    size_t listeners;                /* contenders and observers of the client */
-    size_t noted;                    /* contenders with the id that follows; 0: none is noted */
-    char noted_id[SIMBA_ID_MAX + 1]; /* of one that came while none was noted */
+    int64_t thread_only_until_ms; /* no request is carried out there before */
+    size_t listeners;             /* contenders and observers of the client */
 
     void (*stopped)(void *argument);
     void *argument;
@@ -492,19 +489,13 @@ static bool is_single(const struct simba_request *batch)
                                    batch->op == SIMBA_OP_READ);
 }
 
-static bool is_noted(const struct sb_sql_worker *w, const char *id)
-{
-    return w->noted > 0 && id != NULL && strcmp(w->noted_id, id) == 0;
-}
-
-/* Whether a slow store would keep nobody but the caller waiting: there is no other listener, or
- * they are parts of one semaphore or set, which share an id and a thread. While a contender leads,
- * the application may read a status, and a contender that has stopped may release what came to it
- * late; neither may delay the leader's callbacks. If all requests went to the thread, a cycle would
- * take 2.7 times as long on SQLite, 1.4 times on a server of the same host. */
+/* Whether a slow store would keep nobody but the caller waiting. While a contender leads, the
+ * application may read a status, and a contender that has stopped may release what came to it late;
+ * neither may delay the leader's callbacks. If all requests went to the thread, a cycle would take
+ * 2.7 times as long on SQLite, 1.4 times on a server of the same host. */
 static bool delays_nobody(const struct sb_sql_worker *w, const struct simba_request *request)
 {
-    return w->listeners == 0 || (w->listeners == w->noted && is_noted(w, request->id));
+    return w->listeners == 0 || request->delays_no_other;
 }
 
 /* False, and nothing has been done, where the request would have to wait. */
@@ -537,12 +528,6 @@ void sb_sql_worker_listen(struct sb_sql_worker *w, const char *mutex, const char
     if (id == NULL && w->batch.places != NULL && w->config.driver->keeps_observers)
         sb_sql_places_observe(w->batch.places, mutex, on);
     SB_CHECK(on || w->listeners > 0, "a listener that leaves has come before");
-    if (on && w->noted == 0 && id != NULL) {
-        sb_text_copy(w->noted_id, sizeof w->noted_id, id);
-        w->noted = 1;
-    } else if (is_noted(w, id)) {
-        w->noted = on ? w->noted + 1 : w->noted - 1;
-    }
     w->listeners = on ? w->listeners + 1 : w->listeners - 1;
 }
 

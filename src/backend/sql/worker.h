@@ -34,8 +34,8 @@ int sb_sql_worker_start(const struct sb_sql_worker_config *config,
                         struct sb_sql_worker **ret_worker, struct simba_error *error)
     SB_SHARED("sql_worker_start");
 
-/* Takes a batch. A single request of a client whose contenders all have one id is mostly carried
- * out before this returns. */
+/* Takes a batch. A single request that delays no other contender is mostly carried out before this
+ * returns. */
 void sb_sql_worker_submit(struct sb_sql_worker *worker, struct simba_request *batch)
     SB_SHARED("sql_worker_submit");
 
