@@ -264,7 +264,8 @@ int sb_module_load_tls(const struct sb_wire_tls_ops **ret_ops, struct simba_erro
     if (tls == NULL)
         code = open_file("wire-tls.so", "simba_private_tls_module", path, &object, &why);
     if (code != SIMBA_OK)
-        return sb_error_set(error, code, "TLS cannot be used: %s", why.text);
+        return sb_error_set(error, code, "TLS cannot be used: %s%s", why.text,
+                            why.backend_code == ENOENT ? "; on Debian install libsimba0" : "");
     tls = object;
     if (check_library(&tls->library, &why) != SIMBA_OK)
         return sb_error_set(error, why.code, "TLS cannot be used: %s %s", path, why.text);

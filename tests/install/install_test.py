@@ -173,6 +173,25 @@ def a_missing_module_is_named(tree):
             shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
 
 
+def tls_without_its_module_is_refused(tree):
+    """The stores that load it when a URL asks for TLS; without TLS they do without it."""
+    stores = [store for store in ("redis", "etcd") if any(f"simba-{store}.so" in path for path in modules(tree))]
+    for path in glob.glob(os.path.join(tree.libdir, "simba-*", "wire-tls.so")):
+        shutil.move(path, tree.work)
+        try:
+            for store in stores:
+                done = run_status(tree, f"{store}s://127.0.0.1:1/")
+                expect(done.returncode == 78 and "TLS cannot be used" in done.stderr and "wire-tls.so" in done.stderr
+                       and "; on Debian install libsimba0\n" in done.stderr, f"{done.returncode}: {done.stderr}")
+                done = run_status(tree, f"{store}://127.0.0.1:1/")
+                expect(done.returncode == 69 and "TLS" not in done.stderr, f"{done.returncode}: {done.stderr}")
+        finally:
+            shutil.move(os.path.join(tree.work, os.path.basename(path)), path)
+    for store in stores:
+        done = run_status(tree, f"{store}s://127.0.0.1:1/")
+        expect(done.returncode == 69, f"{done.returncode}: {done.stderr}")
+
+
 STRANGER = """
 const char simba_private_{store}_module[4096];
 """
@@ -464,6 +483,7 @@ def a_missing_header_is_noticed(tree):
 CASES = [everything_is_in_its_place, nothing_else_is_installed, a_missing_header_is_noticed,
          the_program_runs, the_program_starts_its_instruments,
          modules_are_loaded_from_beside_the_library, a_missing_module_is_named,
+         tls_without_its_module_is_refused,
          a_module_of_another_build_is_named_with_its_path, what_others_put_near_the_program_is_not_run,
          an_application_may_have_names_of_ours, a_library_that_was_loaded_for_one_plug_in_loads_modules,
          a_module_that_finds_another_copy_is_refused, a_library_in_a_namespace_of_its_own_loads_modules,
