@@ -47,9 +47,12 @@ if lost then
     local since_us = waited_us > 0 and waited_us or clock_us
     -- The release that made a longer reservation for it has put it at the end, a second ago at most:
     -- it came in time, and somebody was faster.
-    local at_us = (waited_us > 0 and tonumber(call('ZSCORE', queue, id)) or 0) * 1000000 + 500000
-    if at_us > clock_us - 1000000 and at_us > since_us + 1000 then
-        call('ZREM', queue, id)
+    local rank = reserved and waited_us > 0 and redis.pcall('ZRANK', queue, id)
+    if type(rank) == 'number' then
+        local at_us = call('ZRANGE', queue, rank, rank, 'WITHSCORES')[2] * 1000000 + 500000
+        if at_us > clock_us - 1000000 and at_us > since_us + 1000 then
+            call('ZREM', queue, id)
+        end
     end
     local joined = call('ZADD', queue, 'NX', since_us / 1000000 - 0.5, id)
     -- A queue whose waiters are all dead ends a minute behind the lease that the last of them has
