@@ -270,9 +270,9 @@ static bool may_be_lost(struct sb_sql_item *const *items, size_t count)
     return true;
 }
 
-static size_t send_commit_late(struct sb_postgres_exchange *exchange)
+static size_t send_commit_async(struct sb_postgres_exchange *exchange)
 {
-    sb_postgres_exchange_send(exchange, SB_POSTGRES_COMMIT_LATE, NULL);
+    sb_postgres_exchange_send(exchange, SB_POSTGRES_COMMIT_ASYNC, NULL);
     return 1;
 }
 
@@ -285,7 +285,7 @@ static void send_items(struct sb_postgres_exchange *exchange, struct sb_sql_item
     many->count = 0;
     many->skip = send_limit(exchange, careful);
     if (may_be_lost(items, count))
-        many->skip += send_commit_late(exchange);
+        many->skip += send_commit_async(exchange);
     for (size_t i = 0; i < count; i++) {
         struct sb_sql_item *item = items[i];
         int steps[STEPS_MAX];
@@ -317,7 +317,7 @@ static bool hand_on(struct sb_postgres_connection *c, const struct many *before,
         any = any || goes_on(&before->steps[i]);
     if (!any || sb_postgres_exchange_begin(&exchange, c, &failure) != SIMBA_OK)
         return false;
-    many->skip = send_limit(&exchange, false) + send_commit_late(&exchange);
+    many->skip = send_limit(&exchange, false) + send_commit_async(&exchange);
     for (size_t i = 0; i < before->count; i++) {
         const struct step *step = &before->steps[i];
 

@@ -225,6 +225,8 @@ int sb_postgres_property(struct sb_sql_connection *connection,
     struct sb_postgres_connection *c = (struct sb_postgres_connection *)connection;
     const char *values[] = {property->mutex, property->name, property->value, property->id};
     bool writes = property->value != NULL;
+    bool notifies = writes && property->id == NULL;
+    struct sb_postgres_shape shape = {notifies ? 1 : writes ? 0 : COLUMNS, SB_POSTGRES_ROW};
     int count;
     struct answer answer = {.index = 1, .writes = writes, .property = ret_property};
     struct sb_postgres_exchange exchange = {.take = take, .user = &answer};
@@ -235,14 +237,10 @@ int sb_postgres_property(struct sb_sql_connection *connection,
         code = sb_postgres_exchange_begin(&exchange, c, failure);
     if (code != SIMBA_OK)
         return code;
-    count = !c->has_properties ? 0 : !writes ? 2 : property->id == NULL ? 3 : 4;
+    count = !c->has_properties ? 0 : !writes ? 2 : notifies ? 3 : 4;
     write_text(c, property, text);
     sb_postgres_exchange_send(&exchange, SB_POSTGRES_LIMIT_WAIT, NULL);
-    sb_postgres_exchange_send_values(&exchange, text, values, count, writes,
-                                     (struct sb_postgres_shape){!writes                ? COLUMNS
-                                                                : property->id == NULL ? 1
-                                                                                       : 0,
-                                                                SB_POSTGRES_ROW});
+    sb_postgres_exchange_send_values(&exchange, text, values, count, writes, shape);
     code = sb_postgres_exchange_end(&exchange, failure);
     if (code != SIMBA_OK)
         c->has_properties = false;

@@ -333,8 +333,8 @@ static const struct statement statements[SB_POSTGRES_STATEMENTS] = {
     [SB_POSTGRES_NEXT] = {"simba_next", NEXT},
     [SB_POSTGRES_LIMIT_WAIT] = {"simba_limit_wait", LIMIT(WAIT, "true")},
     [SB_POSTGRES_LIMIT_WAIT_MORE] = {"simba_limit_wait_more", LIMIT("10ms", "true")},
-    [SB_POSTGRES_COMMIT_LATE] = {"simba_commit_late",
-                                 "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)"},
+    [SB_POSTGRES_COMMIT_ASYNC] =
+        {"simba_commit_async", "SELECT pg_catalog.set_config('synchronous_commit', 'off', true)"},
 };
 
 /* With the point behind it; 0: there is none. */
@@ -467,7 +467,7 @@ unsigned char sb_postgres_columns(int statement)
     case SB_POSTGRES_NEXT:
         return SB_POSTGRES_NEXT_COLUMNS;
     case SB_POSTGRES_LOOK:
-    case SB_POSTGRES_COMMIT_LATE:
+    case SB_POSTGRES_COMMIT_ASYNC:
         return 1;
     case SB_SQL_SELECT_PLACE:
         return COLUMN_CHANGING + 1;

@@ -42,7 +42,7 @@ enum sb_postgres_statement {
     /* How long the transaction waits for a lock, where the session is not ours alone. */
     SB_POSTGRES_LIMIT_WAIT,
     SB_POSTGRES_LIMIT_WAIT_MORE, /* where there was a lock a while ago */
-    SB_POSTGRES_COMMIT_LATE,     /* the commit of this transaction does not wait for the disk */
+    SB_POSTGRES_COMMIT_ASYNC,    /* the commit of this transaction does not wait for the disk */
     SB_POSTGRES_STATEMENTS
 };
 

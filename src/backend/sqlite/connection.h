@@ -20,7 +20,7 @@ enum sb_sqlite_statement {
     SB_SQLITE_ACQUIRE_QUEUED = SB_SQL_STATEMENTS, /* heeds a reservation if reserve_ms is not 0 */
     SB_SQLITE_ACQUIRE_RESERVED, /* if it is reserved for the id, which is the first of the queue */
     SB_SQLITE_DELETE_SERVED,    /* deletes the rows of those that have had their turn */
-    SB_SQLITE_LAPSE,            /* a reservation for the id was in vain: it is out of the line */
+    SB_SQLITE_LAPSE,            /* a reservation for the id was in vain: it is out of the queue */
     SB_SQLITE_LAPSE_FIRST,      /* the same, of the id that a free mutex was reserved for */
     SB_SQLITE_COME_BACK,        /* to its old place, an id of which that is true */
     SB_SQLITE_MAKE_ROOM,   /* for that place, which may be before those that have had their turn */

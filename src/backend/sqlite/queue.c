@@ -127,7 +127,7 @@ static int delete_gone(struct change *change)
     return run_one(change, SB_SQLITE_DELETE_GONE, NULL, NULL);
 }
 
-/* A waiter that the mutex was reserved for in vain is out of the line until it asks again. */
+/* A waiter that the mutex was reserved for in vain is out of the queue until it asks again. */
 static int take_out_lapsed(struct change *change)
 {
     struct sb_sqlite_connection *c = change->connection;

@@ -63,7 +63,7 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, 
 #define BY_AGE " ORDER BY w.since, w.id"
 #define OWN_SINCE "(SELECT w.since FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.id = ?2)"
 
-/* A waiter that the mutex was reserved for in vain is out of the line: its `since` is negative
+/* A waiter that the mutex was reserved for in vain is out of the queue: its `since` is negative
  * until it asks again. Then it has its old place, and the next reservation for it lasts long enough
  * for all but those that hang: the disk may take longer for each commit than a reservation lasts,
  * so at the end of the queue it could be too late again and again, and never own. One that misses
