@@ -22,7 +22,9 @@
  *  - A missing handle, argument or ret_ pointer is SIMBA_EMISUSE; a missing name or text is
  *    SIMBA_EINVAL. A comment says where NULL is allowed. Functions that return a value instead of a
  *    code must not be passed a NULL handle.
- *  - A handle is no address. One that was closed may be used: see "Closed handles" below.
+ *  - A handle is no address. One that was closed may be used: see "Closed handles" below. A process
+ *    has 1,048,576 at a time; then SIMBA_ENOMEM. A set takes one more for each mutex; a semaphore
+ *    one more, and one for each slot.
  *  - Results come through ret_ parameters, which stay untouched on failure.
  *  - The library copies strings that it is given. Strings that it passes to a callback are valid
  *    until the callback returns.
@@ -53,7 +55,8 @@
  *    simba_contender_last_error and simba_scheduler_counts answer it when the close is over,
  *  - functions that answer a question say "no" when the close is over: false, 0, SIMBA_INITIAL,
  *    nobody, an empty text, -1 for a slot or a descriptor; simba_scheduler_should_stop says true,
- *  - cancel and close do nothing; simba_client_close answers SIMBA_ECLOSED.
+ *  - cancel and close do nothing, and do not wait for the first close; simba_client_close answers
+ *    SIMBA_ECLOSED.
  * The close of an object is over when it returns or, in the two exceptions above, when that
  * callback has returned. Texts that a handle has told, such as its id, are freed with the object.
  *

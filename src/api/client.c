@@ -299,9 +299,9 @@ static int open_client(const struct simba_client_options *options, simba_url *ur
     client = sb_alloc_zero(sizeof *client);
     if (client == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
-    client->handle = sb_handle_create(client);
+    client->handle = sb_handle_create(client, error);
     if (client->handle == NULL)
-        code = sb_error_plain(error, SIMBA_ENOMEM);
+        code = SIMBA_ENOMEM;
     if (code == SIMBA_OK && options->pull_events)
         code = sb_events_create(&client->events, error);
     if (code == SIMBA_OK)

@@ -744,12 +744,16 @@ static const struct sb_locker_ops ops = {
     .mutex = mutex,
 };
 
-static struct group_locker *allocate(struct sb_client *client, size_t most, const char *name)
+/* NULL: SIMBA_ENOMEM. */
+static struct group_locker *allocate(struct sb_client *client, size_t most, const char *name,
+                                     struct simba_error *error)
 {
     struct group_locker *group = sb_alloc_zero(sizeof *group + most * sizeof *group->lockers);
 
-    if (group == NULL)
+    if (group == NULL) {
+        sb_error_plain(error, SIMBA_ENOMEM);
         return NULL;
+    }
     group->plan.parts = sb_alloc_zero(most * sizeof *group->plan.parts);
     group->name = sb_strdup(name);
     group->base.ops = &ops;
@@ -762,8 +766,11 @@ static struct group_locker *allocate(struct sb_client *client, size_t most, cons
     atomic_init(&group->references, 1);
     pthread_mutex_init(&group->lock, NULL);
     pthread_cond_init(&group->changed, NULL);
-    group->handle = sb_handle_create(group);
-    if (group->plan.parts != NULL && group->name != NULL && group->handle != NULL)
+    if (group->plan.parts != NULL && group->name != NULL)
+        group->handle = sb_handle_create(group, error);
+    else
+        sb_error_plain(error, SIMBA_ENOMEM);
+    if (group->handle != NULL)
         return group;
     drop(group);
     return NULL;
@@ -824,9 +831,9 @@ static int create_semaphore(struct sb_client *client, int slots,
         code = sb_semaphore_check(options.mutex, slots, error);
     if (code != SIMBA_OK)
         return code;
-    group = allocate(client, 1 + SIMBA_SLOTS_MAX, options.mutex);
+    group = allocate(client, 1 + SIMBA_SLOTS_MAX, options.mutex, error);
     if (group == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
+        return SIMBA_ENOMEM;
     code = set_options(group, &options, error);
     group->plan.kind = SB_GROUP_SEMAPHORE;
     group->plan.slots = (size_t)slots;
@@ -886,9 +893,9 @@ static int create_set(struct sb_client *client, const char *const *mutexes, size
     if (code != SIMBA_OK)
         return code;
     join_names(names, count, all);
-    group = allocate(client, count, all);
+    group = allocate(client, count, all, error);
     if (group == NULL)
-        return sb_error_plain(error, SIMBA_ENOMEM);
+        return SIMBA_ENOMEM;
     code = set_options(group, &options, error);
     group->plan.kind = SB_GROUP_SET;
     group->plan.no_hold = options.no_hold;

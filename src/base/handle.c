@@ -14,9 +14,11 @@
 
 #define CHUNK 256U /* slots that are allocated at once */
 #define INDEX_BITS 20
-#define CHUNKS_MAX ((1U << INDEX_BITS) / CHUNK)
+#define CHUNKS_MAX (SB_HANDLES_MAX / CHUNK)
 #define GENERATION_BITS (UINTPTR_MAX > UINT32_MAX ? 32 : 12)
 #define GENERATION_MAX (((uint64_t)1 << GENERATION_BITS) - 1)
+
+_Static_assert(SB_HANDLES_MAX == 1U << INDEX_BITS, "each index fits into a value");
 
 /* The parts of the word of a slot. */
 #define GENERATION ((uint64_t)1 << 32)
@@ -46,18 +48,24 @@ static struct sb_handle *slot_at(uint32_t index)
     return chunk != NULL ? &chunk[index % CHUNK] : NULL;
 }
 
-/* A slot that was never used, with the lock held. NULL: there is no memory for one. */
-static struct sb_handle *new_slot(void)
+/* A slot that was never used, with the lock held. NULL: there is none, or no memory for one. */
+static struct sb_handle *new_slot(struct simba_error *error)
 {
     struct sb_handle *slot;
 
-    if (used == CHUNKS_MAX * CHUNK)
+    if (used == SB_HANDLES_MAX) {
+        sb_error_set(error, SIMBA_ENOMEM,
+                     "this process has %u handles open, and there can be no more: close some",
+                     SB_HANDLES_MAX);
         return NULL;
+    }
     slot = slot_at(used);
     if (slot == NULL) {
         slot = sb_alloc_zero(CHUNK * sizeof *slot);
-        if (slot == NULL)
+        if (slot == NULL) {
+            sb_error_plain(error, SIMBA_ENOMEM);
             return NULL;
+        }
         atomic_store_explicit(&chunks[used / CHUNK], slot, memory_order_release);
     }
     slot->view.index = used++;
@@ -65,7 +73,7 @@ static struct sb_handle *new_slot(void)
     return slot;
 }
 
-static struct sb_handle *take_slot(void)
+static struct sb_handle *take_slot(struct simba_error *error)
 {
     struct sb_handle *slot;
 
@@ -75,7 +83,7 @@ static struct sb_handle *take_slot(void)
     if (slot != NULL)
         free_slots = slot->object;
     else
-        slot = new_slot();
+        slot = new_slot(error);
     pthread_mutex_unlock(&lock);
     return slot;
 }
@@ -90,9 +98,9 @@ static void clear_view(struct sb_handle_view *view)
     atomic_store_explicit(&view->forks, sb_fork_count(), memory_order_release);
 }
 
-struct sb_handle *sb_handle_create(void *object)
+struct sb_handle *sb_handle_create(void *object, struct simba_error *error)
 {
-    struct sb_handle *slot = take_slot();
+    struct sb_handle *slot = take_slot(error);
 
     if (slot == NULL)
         return NULL;

@@ -42,8 +42,11 @@ struct sb_handle {
     struct sb_handle_view view;
 };
 
-/* Creates a handle, with one pin of its own. NULL: memory is short, or a million is open. */
-struct sb_handle *sb_handle_create(void *object);
+/* How many there can be at a time. */
+#define SB_HANDLES_MAX (1U << 20)
+
+/* Creates a handle, with one pin of its own. NULL: SIMBA_ENOMEM, also where the table is full. */
+struct sb_handle *sb_handle_create(void *object, struct simba_error *error);
 
 /* What the application is given. */
 void *sb_handle_value(const struct sb_handle *handle);

@@ -419,10 +419,10 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
     s->close_task.run = run_close;
     s->closed_call.run = run_closed;
     sb_service_init_steps(s);
-    s->handle = sb_handle_create(config->object);
+    s->handle = sb_handle_create(config->object, error);
     if (s->handle == NULL) {
         sb_free(s);
-        return sb_error_plain(error, SIMBA_ENOMEM);
+        return SIMBA_ENOMEM;
     }
     if (!init_machine(s, config)) {
         sb_handle_free(s->handle);

@@ -37,7 +37,7 @@ static void a_value_finds_its_object_until_the_handle_is_retired(void **state)
 {
     int thing;
     void *object = NULL;
-    struct sb_handle *handle = sb_handle_create(&thing);
+    struct sb_handle *handle = sb_handle_create(&thing, NULL);
     void *value = sb_handle_value(handle);
 
     assert_non_null(value);
@@ -58,13 +58,13 @@ static void a_value_finds_its_object_until_the_handle_is_retired(void **state)
 static void a_slot_that_is_used_again_has_another_value(void **state)
 {
     int things[2];
-    struct sb_handle *handle = sb_handle_create(&things[0]);
+    struct sb_handle *handle = sb_handle_create(&things[0], NULL);
     void *old = sb_handle_value(handle);
     struct sb_handle *next;
 
     assert_true(sb_handle_retire(handle));
     sb_handle_free(handle);
-    next = sb_handle_create(&things[1]);
+    next = sb_handle_create(&things[1], NULL);
     assert_ptr_equal(next, handle);
     assert_ptr_not_equal(sb_handle_value(next), old);
     assert_null(sb_handle_ask(old));
@@ -78,7 +78,7 @@ static void one_close_begins_and_then_only_questions_do(void **state)
 {
     int thing;
     void *object;
-    struct sb_handle *handle = sb_handle_create(&thing);
+    struct sb_handle *handle = sb_handle_create(&thing, NULL);
     void *value = sb_handle_value(handle);
 
     assert_int_equal(use(value, &object), SIMBA_OK);
@@ -118,11 +118,11 @@ static void many_handles_are_all_different(void **state)
 
     for (int i = 0; i < MANY; i++) {
         is_short = i % 2 == 0;
-        handles[i] = sb_handle_create(&things[i]);
+        handles[i] = sb_handle_create(&things[i], NULL);
         is_short = false;
         refused = refused || handles[i] == NULL;
         if (handles[i] == NULL)
-            handles[i] = sb_handle_create(&things[i]);
+            handles[i] = sb_handle_create(&things[i], NULL);
     }
     assert_true(refused);
     for (int i = 0; i < MANY; i++) {
@@ -135,6 +135,39 @@ static void many_handles_are_all_different(void **state)
     }
 }
 
+/* The error tells a table that is full from memory that is short. */
+static void a_full_table_says_what_to_do(void **state)
+{
+    struct sb_handle **handles = calloc(SB_HANDLES_MAX, sizeof(struct sb_handle *));
+    struct simba_error error;
+    size_t count = 0;
+    int thing;
+
+    assert_non_null(handles);
+    is_short = true;
+    while ((handles[count] = sb_handle_create(&thing, &error)) != NULL)
+        count++;
+    assert_string_equal(error.text, "out of memory");
+    is_short = false;
+    while (count < SB_HANDLES_MAX) {
+        handles[count] = sb_handle_create(&thing, &error);
+        assert_non_null(handles[count]);
+        count++;
+    }
+    assert_null(sb_handle_create(&thing, &error));
+    assert_int_equal(error.code, SIMBA_ENOMEM);
+    assert_non_null(strstr(error.text, "1048576 handles"));
+    assert_true(sb_handle_retire(handles[0]));
+    sb_handle_free(handles[0]);
+    handles[0] = sb_handle_create(&thing, &error);
+    assert_non_null(handles[0]);
+    while (count-- > 0) {
+        assert_true(sb_handle_retire(handles[count]));
+        sb_handle_free(handles[count]);
+    }
+    free(handles);
+}
+
 int main(void)
 {
     const struct simba_allocator allocator = {allocate, resize, release, NULL};
@@ -144,6 +177,7 @@ int main(void)
         cmocka_unit_test(one_close_begins_and_then_only_questions_do),
         cmocka_unit_test(what_was_never_a_handle_finds_nothing),
         cmocka_unit_test(many_handles_are_all_different),
+        cmocka_unit_test(a_full_table_says_what_to_do),
     };
 
     if (simba_set_allocator(&allocator) != SIMBA_OK)

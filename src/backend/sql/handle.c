@@ -509,8 +509,8 @@ static int open_handle(const char *url, simba_repository **ret_repository,
     sb_fork_watch();
     h->forks = sb_fork_count();
     pthread_mutex_init(&h->lock, NULL);
-    h->handle = sb_handle_create(h);
-    code = h->handle != NULL ? open_settings(h, url, error) : sb_error_plain(error, SIMBA_ENOMEM);
+    h->handle = sb_handle_create(h, error);
+    code = h->handle != NULL ? open_settings(h, url, error) : SIMBA_ENOMEM;
     if (code == SIMBA_OK) {
         code = ensure_connection(h, h->limits.connect_ms, &failure);
         if (code != SIMBA_OK && error != NULL)
