@@ -319,6 +319,21 @@ def test_one_task_at_a_time(url, name):
                 strict()
 
 
+def test_a_task_that_would_run_after_the_release_is_refused():
+    async def coroutine():
+        pass
+
+    def generator():
+        yield
+
+    async def both():
+        yield
+
+    for task in (coroutine, generator, both):
+        with pytest.raises(simba.MisuseError, match="would be released before"):
+            simba.exclusive("name")(task)
+
+
 def test_the_fixture_of_the_plug_in():
     from simba_lock import pytest_plugin
 

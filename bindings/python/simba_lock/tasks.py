@@ -2,14 +2,22 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from ._native import lib
 from .client import Client, open
-from .errors import Contended
+from .errors import Contended, MisuseError
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+
+def runs_later(function: Callable[..., object]) -> bool:
+    """Whether a call only makes an object, whose use runs the function."""
+    return (inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+            or inspect.isasyncgenfunction(function))
 
 
 def exclusive(name: str, *, store: Client | str | None = None, timeout: float = 0,
@@ -20,6 +28,11 @@ def exclusive(name: str, *, store: Client | str | None = None, timeout: float = 
     that the decorator suits processes that fork, such as Celery's workers."""
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        if runs_later(function):
+            raise MisuseError(f"exclusive takes plain functions; '{name}' would be released before a coroutine or a "
+                              "generator runs: use 'async with client.lock(...)' or 'with client.lock(...)' in it",
+                              lib.SIMBA_EMISUSE)
+
         @functools.wraps(function)
         def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
             if isinstance(store, Client):
