@@ -14,7 +14,21 @@ import simba_lock as simba
 ROOT = sys.argv[1]
 os.environ.setdefault("SIMBA_PROGRAM", "")  # not used: the store is only started
 sys.path[:0] = [os.path.join(ROOT, "tests/cli"), os.path.join(ROOT, "tests/lib")]
+import servers  # noqa: E402
 import stores  # noqa: E402
+
+
+class TlsRedis(servers.Redis):
+    """Speaks TLS only."""
+
+    def create_files(self):
+        self.prepare("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                     "-days", "2", "-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost",
+                     "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
+
+    def command(self):
+        return [*super().command(), "--port", "0", "--tls-port", str(self.port), "--tls-cert-file", "cert.pem",
+                "--tls-key-file", "key.pem", "--tls-auth-clients", "no"]
 
 
 def use(url):
@@ -55,6 +69,12 @@ def main():
         use(store.url)
     finally:
         store.stop()
+    tls = TlsRedis()
+    try:
+        tls.start()
+        use(f"rediss://127.0.0.1:{tls.port}?tls-ca={tls.folder}/cert.pem")
+    finally:
+        tls.stop()
     check_libraries()
     check_guide()
 
