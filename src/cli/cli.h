@@ -264,6 +264,9 @@ struct cli_output {
         0, "json", NULL, help, CLI_FLAG(struct cli_output, json)                                   \
     }
 
+/* Prints a printable sentence and a newline. On a terminal it breaks long ones between words. */
+void cli_result(const char *format, ...) SIMBA_PRINTF(1, 2);
+
 /* Writes what is buffered. Returns false when that, or anything before it, failed. */
 bool cli_output_flush(void);
 
@@ -286,6 +289,14 @@ void cli_text_cut(char *text, size_t width);
 
 /* The same, but leaves out the middle: "0:2277...zkn2vl". */
 void cli_text_shorten(char *text, size_t width);
+
+/* The columns of the terminal on that descriptor, 80 where it does not tell; 0: no terminal. */
+size_t cli_text_columns(int fd);
+
+/* Prints a text whose words are separated by spaces or newlines, and a newline. Lines end before
+ * `width`, unless a word alone is longer. The text goes on where the cursor is, in column `column`,
+ * and its further lines begin in column `indent`. */
+void cli_text_flow(FILE *stream, const char *text, size_t column, size_t indent, size_t width);
 
 /* A fencing token as it is shown: "-" for one that is not known. */
 #define CLI_FENCE_MAX 24

@@ -310,27 +310,6 @@ static void inspect(struct doctor *d)
 static const char *const severities[] = {"ok", "warning", "problem"};
 static const char *const colours[] = {"\033[32m", "\033[33m", "\033[1;31m"};
 
-/* Prints words, in lines that begin with the indent, from that column on. */
-static void print_words(const char *text)
-{
-    size_t column = INDENT;
-
-    while (*text != 0) {
-        size_t length = strcspn(text, " ");
-        if (column > INDENT && column + 1 + length > WIDTH) {
-            printf("\n%*s", INDENT, "");
-            column = INDENT;
-        } else if (column > INDENT) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", (int)length, text);
-        column += length;
-        text += length + (text[length] == ' ');
-    }
-    putchar('\n');
-}
-
 static void print_text(const struct simba_finding *finding)
 {
     bool colour = cli_text_in_colour(STDOUT_FILENO);
@@ -339,12 +318,12 @@ static void print_text(const struct simba_finding *finding)
     printf("%s%-9s%s%-*s  ", colour ? colours[finding->severity] : "",
            severities[finding->severity], colour ? "\033[0m" : "", SUBJECT_WIDTH, finding->subject);
     cli_text_printable(finding->text, text, sizeof text);
-    print_words(text);
+    cli_text_flow(stdout, text, INDENT, INDENT, WIDTH);
     if (finding->advice[0] == 0)
         return;
     snprintf(text, sizeof text, "-> %s", finding->advice);
     printf("%*s", INDENT, "");
-    print_words(text);
+    cli_text_flow(stdout, text, INDENT, INDENT, WIDTH);
 }
 
 static void print_json(const struct simba_finding *finding, bool first)
@@ -442,23 +421,27 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Looks whether the store can be relied on, and prints what it found: ok, warning or problem,\n"
-    "what was seen, and behind '->' what to do. It takes about two seconds.\n"
-    "  - It acquires, renews and releases a mutex of its own, 'simba-doctor'; --read-only leaves\n"
-    "    that out.\n"
-    "  - Latency: the slowest of some reads, against the time that an owner has to renew.\n"
-    "  - The store's clock, where it tells one: leases need the same rate, not the same time.\n"
-    "  - TLS, table, and settings of the server that could make it forget or refuse leases.\n"
+    "Looks whether the store can be relied on, and prints what it found: ok, warning\n"
+    "or problem, what was seen, and behind '->' what to do. It takes about two\n"
+    "seconds.\n"
+    "  - It acquires, renews and releases a mutex of its own, 'simba-doctor';\n"
+    "    --read-only leaves that out.\n"
+    "  - Latency: the slowest of some reads, against the time that an owner has to\n"
+    "    renew.\n"
+    "  - The store's clock, where it tells one: leases need the same rate, not the\n"
+    "    same time.\n"
+    "  - TLS, table, and settings of the server that could make it forget or refuse\n"
+    "    leases.\n"
     "\n"
-    "With --json it is an array of objects with severity (ok, warning, problem), subject, text\n"
-    "and advice (empty: nothing to do).\n"
+    "With --json it is an array of objects with severity (ok, warning, problem),\n"
+    "subject, text and advice (empty: nothing to do).\n"
     "\n"
     "Examples:\n"
     "  simba doctor\n"
     "  simba -u redis://db1 doctor --read-only --json\n"
     "\n"
-    "Exit codes: 0 when all is well, 1 with warnings, 2 with problems; 69, 77, 78 when the store\n"
-    "cannot be used at all, or 64, as 'simba --help' lists them.";
+    "Exit codes: 0 when all is well, 1 with warnings, 2 with problems; 69, 77, 78\n"
+    "when the store cannot be used at all, or 64, as 'simba --help' lists them.";
 
 const struct cli_verb cli_verb_doctor = {
     .name = "doctor",

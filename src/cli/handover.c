@@ -80,13 +80,13 @@ static int print_done(const char *from, const struct simba_owner *to)
     cli_text_printable(from, old, sizeof old);
     cli_text_printable(to->id, id, sizeof id);
     if (from[0] == 0 && id[0] == 0)
-        printf("%s is free: there is nobody to ask\n", name);
+        cli_result("%s is free: there is nobody to ask", name);
     else if (from[0] == 0)
-        printf("%s is with %s already\n", name, id);
+        cli_result("%s is with %s already", name, id);
     else if (id[0] == 0)
-        printf("%s has been given up by %s; nobody has taken it\n", name, old);
+        cli_result("%s has been given up by %s; nobody has it now", name, old);
     else
-        printf("%s has passed from %s to %s\n", name, old, id);
+        cli_result("%s has passed from %s to %s", name, old, id);
     return CLI_EXIT_OK;
 }
 
@@ -346,33 +346,32 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Asks the owner of the mutex NAME, through the store, to finish, and waits until another has\n"
-    "it. Nothing is taken by force. 'simba lock', 'lead' and 'schedule' stop their command with\n"
-    "SIGTERM, and with SIGKILL after the time of their -k; then they release the mutex. 'lead' "
-    "and\n"
-    "'schedule' wait for it again 5s later, behind the others; 'lock' exits with the exit code of\n"
-    "its command. They hear of the request at once, but on MySQL and MariaDB when they renew\n"
-    "their lease, a ttl later at most. The JVM library, 'simba acquire' and programs that use\n"
-    "libsimba without on_handover do not know of it. 'simba release --force' is for those, and\n"
+    "Asks the owner of the mutex NAME, through the store, to finish, and waits until\n"
+    "another has it. Nothing is taken by force. 'simba lock', 'lead' and 'schedule'\n"
+    "stop their command with SIGTERM, and with SIGKILL after the time of their -k;\n"
+    "then they release the mutex. 'lead' and 'schedule' wait for it again 5s later,\n"
+    "behind the others; 'lock' exits with the exit code of its command. They hear of\n"
+    "the request at once, but on MySQL and MariaDB when they renew their lease, a ttl\n"
+    "later at most. The JVM library, 'simba acquire' and programs that use libsimba\n"
+    "without on_handover do not know of it. 'simba release --force' is for those, and\n"
     "for an owner that hangs.\n"
     "\n"
-    "The first in line gets the mutex. With --to it is that waiter, which must wait already: the\n"
-    "others get the mutex for a moment, start nothing, and pass it on; but a 'lock' that has\n"
-    "waited for less than a ttl runs its command. If nobody waits, nobody is asked, unless with\n"
-    "--anyway. A request ends the term that it has seen, and is void after -w. A signal (Ctrl-C)\n"
-    "withdraws it.\n"
+    "The first in line gets the mutex. With --to it is that waiter, which must wait\n"
+    "already: the others get the mutex for a moment, start nothing, and pass it on;\n"
+    "but a 'lock' that has waited for less than a ttl runs its command. If nobody\n"
+    "waits, nobody is asked, unless with --anyway. A request ends the term that it\n"
+    "has seen, and is void after -w. A signal (Ctrl-C) withdraws it.\n"
     "\n"
-    "With --json it is an object with mutex, handed_over (true or false), from, to (empty: "
-    "nobody)\n"
-    "and fence (null: not known).\n"
+    "With --json it is an object with mutex, handed_over (true or false), from, to\n"
+    "(empty: nobody) and fence (null: not known).\n"
     "\n"
     "Examples:\n"
     "  simba handover dispatcher\n"
     "  simba handover dispatcher --to host2 -w 1m\n"
     "\n"
-    "Exit codes: 0 when another has it, or nobody had it; 75 when the owner has not given way in\n"
-    "time, nobody waits, or --to does not have it; or 64, 69, 77, 78 as 'simba --help' lists\n"
-    "them. 128 and the number of the signal that ended it.";
+    "Exit codes: 0 when another has it, or nobody had it; 75 when the owner has not\n"
+    "given way in time, nobody waits, or --to does not have it; or 64, 69, 77, 78 as\n"
+    "'simba --help' lists them. 128 and the number of the signal that ended it.";
 
 const struct cli_verb cli_verb_handover = {
     .name = "handover",

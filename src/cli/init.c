@@ -130,19 +130,18 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Creates the table that an SQL store needs, and says whether it was missing. It is harmless "
-    "when\n"
-    "the table is there. Every command creates it by itself where it may: run this as a user with\n"
-    "more rights, or give what --print shows to an administrator. Other stores need nothing, and\n"
-    "SQLite files are set up by simba alone.\n"
+    "Creates the table that an SQL store needs, and says whether it was missing. It\n"
+    "is harmless when the table is there. Every command creates it by itself where it\n"
+    "may: run this as a user with more rights, or give what --print shows to an\n"
+    "administrator. Other stores need nothing, and SQLite files are set up by simba\n"
+    "alone.\n"
     "\n"
     "Examples:\n"
     "  simba -u postgres://admin@db/jobs init\n"
     "  simba -u mysql://db/jobs init --print | mysql jobs\n"
     "\n"
-    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. 77: the user may not create "
-    "it;\n"
-    "the statement follows on standard error.";
+    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. 77: the user may\n"
+    "not create it; the statement follows on standard error.";
 
 const struct cli_verb cli_verb_init = {
     .name = "init",

@@ -41,8 +41,9 @@ static const struct cli_option bench_options[] = {
 };
 
 static const char bench_details[] =
-    "Measures the store through the library, beside what the store's own client library needs\n"
-    "for the same in the same run. Without QUESTION it asks all of them:\n"
+    "Measures the store through the library, beside what the store's own client\n"
+    "library needs for the same in the same run. Without QUESTION it asks all of\n"
+    "them:\n"
     "\n"
     "  cycle       acquire + release of a mutex that nobody else wants\n"
     "  beside      the same while 40 clients wait for other mutexes\n"
@@ -52,13 +53,15 @@ static const char bench_details[] =
     "  failover    kill -9 of an owner with waiters in other processes\n"
     "  is-owner    to ask whether one owns\n"
     "\n"
-    "Leases are 1s + 2s unless the URL, --ttl or --transition say otherwise. 'failover' kills at\n"
-    "most 100 owners in a round; where the store has turns they are those of the URL, or 5ms.\n"
-    "Numbers of a machine that does other things as well are worth little: look at the spread.\n"
+    "Leases are 1s + 2s unless the URL, --ttl or --transition say otherwise.\n"
+    "'failover' kills at most 100 owners in a round; where the store has turns they\n"
+    "are those of the URL, or 5ms. Numbers of a machine that does other things as\n"
+    "well are worth little: look at the spread.\n"
     "\n"
-    "All mutexes are named bench-... with a random part, and are removed afterwards, also by\n"
-    "Ctrl-C. After a kill -9 they stay: remove what begins with bench- by the store's own tools.\n"
-    "Where no store is named it measures an SQLite file of its own in TMPDIR.\n"
+    "All mutexes are named bench-... with a random part, and are removed afterwards,\n"
+    "also by Ctrl-C. After a kill -9 they stay: remove what begins with bench- by the\n"
+    "store's own tools. Where no store is named it measures an SQLite file of its own\n"
+    "in TMPDIR.\n"
     "\n"
     "Examples:\n"
     "  simba bench\n"
@@ -108,17 +111,18 @@ static const struct cli_option tck_options[] = {
 };
 
 static const char tck_details[] =
-    "Runs the compatibility kit against the store: the cases that every backend must pass. It\n"
-    "uses short leases, so a slow store may fail; --ttl and --transition change them. The mutexes\n"
-    "that it creates are named tck-... with a random part, and are free afterwards; a store that\n"
-    "never forgets a name keeps them. If no store is named, it runs on a file of its own.\n"
+    "Runs the compatibility kit against the store: the cases that every backend must\n"
+    "pass. It uses short leases, so a slow store may fail; --ttl and --transition\n"
+    "change them. The mutexes that it creates are named tck-... with a random part,\n"
+    "and are free afterwards; a store that never forgets a name keeps them. If no\n"
+    "store is named, it runs on a file of its own.\n"
     "\n"
     "Examples:\n"
     "  simba tck --url sqlite:kit.db\n"
     "  simba tck --case multi_contend --seconds 30 --processes 4\n"
     "\n"
-    "Exit codes: 0 when all cases passed, 1 when one failed, or 64, 69, 77, 78 as 'simba --help'\n"
-    "lists them when the kit could not run.";
+    "Exit codes: 0 when all cases passed, 1 when one failed, or 64, 69, 77, 78 as\n"
+    "'simba --help' lists them when the kit could not run.";
 
 const struct cli_verb cli_verb_tck = {
     .name = "tck",

@@ -57,23 +57,23 @@ struct cli_plan {
 
 /* Parts of the help of both verbs. */
 #define CLI_LEADER_HELP_COMMAND                                                                    \
-    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its environment, and gets\n" \
-    "SIGTERM and then SIGKILL before another machine can lead: see 'simba lock --help'. What it\n" \
-    "leaves running is killed. A terminal stays with simba, for Ctrl-C: COMMAND reads "            \
-    "/dev/null.\n"                                                                                 \
-    "--listen serves Prometheus and load balancers: /leader answers 200 while this machine\n"      \
-    "leads and 503 otherwise. Without an address it is the loopback's.\n"                          \
+    "COMMAND finds SIMBA_MUTEX, SIMBA_CONTENDER_ID and SIMBA_FENCE in its\n"                       \
+    "environment, and gets SIGTERM and then SIGKILL before another machine can lead:\n"            \
+    "see 'simba lock --help'. What it leaves running is killed. A terminal stays with\n"           \
+    "simba, for Ctrl-C: COMMAND reads /dev/null. --listen serves Prometheus and load\n"            \
+    "balancers: /leader answers 200 while this machine leads and 503 otherwise.\n"                 \
+    "Without an address it is the loopback's.\n"                                                   \
     "A store that is down at the start is waited for; -w bounds that. Under systemd\n"             \
-    "(Type=notify) simba is ready when it takes part, leading or not. It answers WatchdogSec=\n"   \
-    "as long as all is well.\n"
+    "(Type=notify) simba is ready when it takes part, leading or not. It answers\n"                \
+    "WatchdogSec= as long as all is well.\n"
 #define CLI_LEADER_HELP_EXIT_CODES                                                                 \
     "Exit codes:\n"                                                                                \
-    "  0   told to end by SIGTERM or SIGINT       128 and the number of another signal\n"          \
+    "  0   told to end by SIGTERM or SIGINT   128 and the number of another signal\n"              \
     "  that of COMMAND where it does not run again\n"                                              \
-    "  64  the command line is wrong              77   the store refused the credentials\n"        \
-    "  69  the store was down for all of --wait   78   a URL, name or timing is invalid\n"         \
-    "  70  lost during --hold-at-least, or what   126  COMMAND cannot be executed\n"               \
-    "      COMMAND left cannot be killed          127  COMMAND was not found\n"                    \
+    "  64  the command line is wrong          77   the store refused the credentials\n"            \
+    "  69  the store was down for all of -w   78   a URL, name or timing is invalid\n"             \
+    "  70  lost in --hold-at-least, or what   126  COMMAND cannot be executed\n"                   \
+    "      COMMAND left cannot be killed      127  COMMAND was not found\n"                        \
     "  71  out of memory, processes or descriptors"
 
 /* Competes for the mutex of the job until a signal tells it to end or the plan does. Returns the

@@ -17,6 +17,8 @@
 /* Bytes of what a line is about, so that it always fits into a line with its escapes. */
 #define ABOUT_MAX 384
 
+static const char name[] = "simba: ";
+
 static struct {
     atomic_bool json;
     atomic_bool stamped;
@@ -112,6 +114,19 @@ static const char *colour_of(const char *level)
                                            : "";
 }
 
+/* A terminal would break the line within a word. Returns false without memory. */
+static bool write_flowing(const char *prefix, const char *text, size_t begin, size_t columns,
+                          char line[CLI_MESSAGE_MAX])
+{
+    FILE *stream = fmemopen(line, CLI_MESSAGE_MAX, "w");
+
+    if (stream == NULL)
+        return false;
+    fprintf(stream, "%s%s", name, prefix);
+    cli_text_flow(stream, text, begin, strlen(name), columns);
+    return fclose(stream) == 0;
+}
+
 void cli_line_write(const char *level, bool named, const char *text, char line[CLI_MESSAGE_MAX])
 {
     const char *colour = named ? colour_of(level) : "";
@@ -124,5 +139,10 @@ void cli_line_write(const char *level, bool named, const char *text, char line[C
         write_time(time, sizeof time);
     if (named)
         snprintf(prefix, sizeof prefix, "%s%s:%s ", colour, level, colour[0] != 0 ? "\033[0m" : "");
-    snprintf(line, CLI_MESSAGE_MAX, "%ssimba: %s%s\n", time, prefix, text);
+    size_t columns = cli_text_columns(STDERR_FILENO);
+    size_t begin = strlen(name) + (named ? strlen(level) + strlen(": ") : 0);
+    if (begin + cli_text_width(text) > columns && columns > 0 &&
+        write_flowing(prefix, text, begin, columns, line))
+        return;
+    snprintf(line, CLI_MESSAGE_MAX, "%s%s%s%s\n", time, name, prefix, text);
 }

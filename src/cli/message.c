@@ -327,6 +327,23 @@ int cli_fail_system(const char *what)
 
 static _Atomic int first_failure; /* an errno */
 
+#define RESULT_INDENT 4
+
+void cli_result(const char *format, ...)
+{
+    size_t columns = cli_text_columns(STDOUT_FILENO);
+    char line[LINE_MAX_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (columns > 0)
+        cli_text_flow(stdout, line, 0, RESULT_INDENT, columns);
+    else
+        puts(line);
+}
+
 bool cli_output_flush(void)
 {
     int none = 0;

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #define NAMES_WIDTH 32 /* of "    --restart-delay-max DURATION", the longest in a help */
+#define HELP_INDENT (2 + NAMES_WIDTH + 1)
+#define HELP_WIDTH 80 /* also of the texts in the verbs */
 
 struct parser {
     const struct cli_option_set *sets;
@@ -204,7 +206,6 @@ bool cli_options_parse(const struct cli_option_set *sets, size_t sets_count, siz
     return true;
 }
 
-/* A help text with more lines goes on in its column. */
 void cli_options_print(FILE *stream, const struct cli_option *options)
 {
     for (const struct cli_option *option = options; option->name != NULL; option++) {
@@ -215,13 +216,7 @@ void cli_options_print(FILE *stream, const struct cli_option *options)
         snprintf(names, sizeof names, "%s--%s%s%s", letter, option->name,
                  option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
         fprintf(stream, "  %-*s ", NAMES_WIDTH, names);
-        for (const char *line = option->help; line != NULL;) {
-            const char *end = strchr(line, '\n');
-            fprintf(stream, "%.*s\n", end != NULL ? (int)(end - line) : INT_MAX, line);
-            line = end != NULL ? end + 1 : NULL;
-            if (line != NULL)
-                fprintf(stream, "  %-*s ", NAMES_WIDTH, "");
-        }
+        cli_text_flow(stream, option->help, HELP_INDENT, HELP_INDENT, HELP_WIDTH);
     }
 }
 

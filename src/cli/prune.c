@@ -202,10 +202,10 @@ static void print_verdict(const char *mutex, const struct verdict *verdict)
         cli_json_string(stdout, ",\"reason\":", verdict->reason);
         fputs("}", stdout);
     } else if (verdict->action == REMOVED) {
-        printf("%s %s%s%s\n", prune.dry_run ? "would remove" : "removed", name,
-               reason[0] != '\0' ? ", " : "", reason);
+        cli_result("%s %s%s%s", prune.dry_run ? "would remove" : "removed", name,
+                   reason[0] != '\0' ? ", " : "", reason);
     } else if (prune.dry_run || (prune.named && verdict->action == KEPT)) {
-        printf("%s %s: %s\n", prune.dry_run ? "would keep" : "kept", name, reason);
+        cli_result("%s %s: %s", prune.dry_run ? "would keep" : "kept", name, reason);
     }
 }
 
@@ -271,19 +271,20 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Removes the mutexes NAME, those whose names match a PATTERN, or all, that nobody has used\n"
-    "for D: their records, and what was remembered of them. A mutex stays that is held, that a\n"
-    "contender waits for, or whose last or next run 'simba schedule' or 'simba lock --once-per'\n"
-    "has written within D. So does a semaphore while one of its slots is held. With it goes the\n"
-    "number of its slots: the next --slots sets it. A contender that comes meanwhile loses\n"
-    "nothing. Fencing tokens do not go back: a name that is used again begins above every token\n"
-    "that it had.\n"
+    "Removes the mutexes NAME, those whose names match a PATTERN, or all, that nobody\n"
+    "has used for D: their records, and what was remembered of them. A mutex stays\n"
+    "that is held, that a contender waits for, or whose last or next run 'simba\n"
+    "schedule' or 'simba lock --once-per' has written within D. So does a semaphore\n"
+    "while one of its slots is held. With it goes the number of its slots: the next\n"
+    "--slots sets it. A contender that comes meanwhile loses nothing. Fencing tokens\n"
+    "do not go back: a name that is used again begins above every token that it had.\n"
     "\n"
-    "Stores do not know when a mutex was used last. So the first run notes which ones are free,\n"
-    "and a run D later removes those that nobody has used since: let cron run it every day. With\n"
-    "--unused-for 0s all that are free go at once.\n"
+    "Stores do not know when a mutex was used last. So the first run notes which ones\n"
+    "are free, and a run D later removes those that nobody has used since: let cron\n"
+    "run it every day. With --unused-for 0s all that are free go at once.\n"
     "\n"
-    "With --json it is an array of objects with mutex, action (removed, kept, noted) and reason.\n"
+    "With --json it is an array of objects with mutex, action (removed, kept, noted)\n"
+    "and reason.\n"
     "\n"
     "Examples:\n"
     "  simba prune --unused-for 30d\n"

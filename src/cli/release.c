@@ -40,13 +40,13 @@ static void print_text(const char *mutex, const struct simba_owner *owner)
     cli_text_printable(mutex, name, sizeof name);
     cli_text_printable(owner->id, id, sizeof id);
     if (!release.force)
-        printf("%s is released, fence %" PRIu64 "\n", name, owner->fence);
+        cli_result("%s is released, fence %" PRIu64, name, owner->fence);
     else if (id[0] == 0)
-        printf("%s is free: there is nothing to release\n", name);
+        cli_result("%s is free: there is nothing to release", name);
     else if (owner->fence > 0)
-        printf("%s has been taken from %s, fence %" PRIu64 "\n", name, id, owner->fence);
+        cli_result("%s has been taken from %s, fence %" PRIu64, name, id, owner->fence);
     else
-        printf("%s has been taken from %s\n", name, id);
+        cli_result("%s has been taken from %s", name, id);
 }
 
 /* A store that no process has used yet has nothing to release. */
@@ -93,27 +93,25 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Releases the mutex NAME that 'simba acquire' has acquired. The term is named by --id, taken\n"
-    "as it is here, and --fence, or by the environment that acquire has printed. If that term is\n"
-    "gone, nothing changes on the store, and the exit code is 70: another may have owned the\n"
-    "mutex while the script still worked.\n"
+    "Releases the mutex NAME that 'simba acquire' has acquired. The term is named by\n"
+    "--id, taken as it is here, and --fence, or by the environment that acquire has\n"
+    "printed. If that term is gone, nothing changes on the store, and the exit code\n"
+    "is 70: another may have owned the mutex while the script still worked.\n"
     "\n"
-    "With --force: takes the mutex away from its owner, and names that owner. The next waiter\n"
-    "gets the mutex at once; the owner learns of its loss only at its next renewal. Both may\n"
-    "work for up to one ttl. Use it for an owner that hangs. It ends only the term that it has\n"
-    "seen. A mutex that is free is no error.\n"
+    "With --force: takes the mutex away from its owner, and names that owner. The\n"
+    "next waiter gets the mutex at once; the owner learns of its loss only at its\n"
+    "next renewal. Both may work for up to one ttl. Use it for an owner that hangs.\n"
+    "It ends only the term that it has seen. A mutex that is free is no error.\n"
     "\n"
-    "With --json it is an object with mutex, released (true or false), owner (empty: nobody) and\n"
-    "fence (null: not known).\n"
+    "With --json it is an object with mutex, released (true or false), owner (empty:\n"
+    "nobody) and fence (null: not known).\n"
     "\n"
     "Examples:\n"
     "  simba release deploy\n"
     "  simba release backup --force\n"
     "\n"
-    "Exit codes: 0, 70 when the term is gone, 75 when the owner changed meanwhile and nothing was "
-    "taken, or 64, 69, 77, 78 "
-    "as\n"
-    "'simba --help' lists them.";
+    "Exit codes: 0, 70 when the term is gone, 75 when the owner changed meanwhile and\n"
+    "nothing was taken, or 64, 69, 77, 78 as 'simba --help' lists them.";
 
 const struct cli_verb cli_verb_release = {
     .name = "release",

@@ -56,22 +56,25 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Gives the mutex NAME, which 'simba acquire' has acquired, a lease that is as long as --for\n"
-    "says, from now on. A lease that lasts longer already is not shortened. The term is named by\n"
-    "its id and its fencing token. Both can come from the environment that acquire has printed,\n"
-    "and so can the length of the lease. --id is taken as it is here. The output is that of\n"
-    "acquire, with the new deadline.\n"
+    "Gives the mutex NAME, which 'simba acquire' has acquired, a lease that is as\n"
+    "long as --for says, from now on. A lease that lasts longer already is not\n"
+    "shortened. The term is named by its id and its fencing token. Both can come from\n"
+    "the environment that acquire has printed, and so can the length of the lease.\n"
+    "--id is taken as it is here. The output is that of acquire, with the new\n"
+    "deadline.\n"
     "\n"
-    "If the term is gone, because its lease has ended or somebody took the mutex away, nothing\n"
-    "changes on the store, and the exit code is 70: stop the work. A table of the JVM library\n"
-    "does not keep the token of a term. There the id alone tells terms apart; the ids that\n"
-    "acquire makes never repeat, but those of --exact-id may.\n"
+    "If the term is gone, because its lease has ended or somebody took the mutex\n"
+    "away, nothing changes on the store, and the exit code is 70: stop the work. A\n"
+    "table of the JVM library does not keep the token of a term. There the id alone\n"
+    "tells terms apart; the ids that acquire makes never repeat, but those of\n"
+    "--exact-id may.\n"
     "\n"
     "Examples:\n"
     "  words=$(simba renew deploy) && eval \"$words\" || exit 1\n"
     "  simba renew deploy --id \"$id\" --fence \"$fence\" --for 30m --json\n"
     "\n"
-    "Exit codes: 0, 70 when the term is gone, or 64, 69, 77, 78 as 'simba --help' lists them.";
+    "Exit codes: 0, 70 when the term is gone, or 64, 69, 77, 78 as 'simba --help'\n"
+    "lists them.";
 
 const struct cli_verb cli_verb_renew = {
     .name = "renew",

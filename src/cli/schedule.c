@@ -392,43 +392,41 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Runs COMMAND at intervals on one of the machines that name the same mutex, the one that "
-    "leads.\n"
-    "Runs never overlap, on one machine or on two. simba goes on until it is told to end "
-    "(SIGTERM,\n"
-    "SIGINT, SIGQUIT): it passes the signal on, waits until the run has ended, hands the mutex\n"
-    "over and exits. Other signals are for COMMAND, as is SIGHUP without a terminal.\n"
+    "Runs COMMAND at intervals on one of the machines that name the same mutex, the\n"
+    "one that leads. Runs never overlap, on one machine or on two. simba goes on\n"
+    "until it is told to end (SIGTERM, SIGINT, SIGQUIT): it passes the signal on,\n"
+    "waits until the run has ended, hands the mutex over and exits. Other signals are\n"
+    "for COMMAND, as is SIGHUP without a terminal.\n"
     "\n"
-    "The store remembers when the last run began, how it ended and how long it took. A new leader\n"
-    "goes on from there: a job of every 24h does not run again because the leader changes. A run\n"
-    "that was stopped, or whose machine died, is repeated. If runs fell due while nobody led, the\n"
-    "new leader runs once; --missed skip waits for the next time. 'simba status NAME' shows the\n"
-    "last and the next run.\n"
+    "The store remembers when the last run began, how it ended and how long it took.\n"
+    "A new leader goes on from there: a job of every 24h does not run again because\n"
+    "the leader changes. A run that was stopped, or whose machine died, is repeated.\n"
+    "If runs fell due while nobody led, the new leader runs once; --missed skip waits\n"
+    "for the next time. 'simba status NAME' shows the last and the next run.\n"
     "\n"
-    "--at and --cron are times of --timezone, by the store's clock. A time that clocks jump over "
-    "is\n"
-    "due when they do; one that comes twice is due once. The first leader waits for the next "
-    "time.\n"
+    "--at and --cron are times of --timezone, by the store's clock. A time that\n"
+    "clocks jump over is due when they do; one that comes twice is due once. The\n"
+    "first leader waits for the next time.\n"
     "\n"
-    "fixed-rate keeps the rhythm of --every; a run that falls due while the one before still runs\n"
-    "is skipped. fixed-delay waits for the interval after each run. A run that\n"
-    "fails is told of, and the schedule goes on; but a COMMAND that cannot be executed ends it,\n"
-    "since another machine may be able to.\n"
+    "fixed-rate keeps the rhythm of --every; a run that falls due while the one\n"
+    "before still runs is skipped. fixed-delay waits for the interval after each run.\n"
+    "A run that fails is told of, and the schedule goes on; but a COMMAND that cannot\n"
+    "be executed ends it, since another machine may be able to.\n"
     "\n"
     "A new leader waits for --initial-delay at least. --hold-at-least keeps the mutex\n"
-    "of a simba that was told to end until that long after the start of the last run, so that the\n"
-    "next leader does not run it again too soon; a second signal ends that. --hold-at-most stops\n"
-    "a run that takes too long.\n"
+    "of a simba that was told to end until that long after the start of the last run,\n"
+    "so that the next leader does not run it again too soon; a second signal ends\n"
+    "that. --hold-at-most stops a run that takes too long.\n"
     "\n" CLI_LEADER_HELP_COMMAND "\n"
     "Examples:\n"
     "  simba schedule cleanup --every 10m -- ./cleanup.sh\n"
-    "  simba schedule nightly --cron '30 2 * * 1-5' --timezone Europe/Berlin -- ./report.sh\n"
-    "  simba schedule report --every 1h --strategy fixed-delay --hold-at-most 30m -- ./report.sh\n"
+    "  simba schedule nightly --cron '30 2 * * 1-5' --timezone Asia/Tokyo -- ./run\n"
+    "  simba schedule report --every 1h --hold-at-most 30m -- ./report.sh\n"
     "\n" CLI_LEADER_HELP_EXIT_CODES;
 
 const struct cli_verb cli_verb_schedule = {
     .name = "schedule",
-    .usage = "schedule [OPTION...] --every DURATION NAME [--] COMMAND [ARGUMENT...]",
+    .usage = "schedule [OPTION...] --every D NAME [--] COMMAND [ARGUMENT...]",
     .summary = "run a command at intervals on the machine that leads",
     .details = details,
     .options = options,

@@ -65,10 +65,11 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Changes how many may hold a slot of the semaphore NAME, which 'simba lock --slots' has\n"
-    "made. It may be in use. More slots are used within a second. Of fewer, nobody loses one: a\n"
-    "slot that there is no more is given to nobody when its holder has released it. From now on\n"
-    "--slots must name the new number; waiters that came before go on.\n"
+    "Changes how many may hold a slot of the semaphore NAME, which 'simba lock\n"
+    "--slots' has made. It may be in use. More slots are used within a second. Of\n"
+    "fewer, nobody loses one: a slot that there is no more is given to nobody when\n"
+    "its holder has released it. From now on --slots must name the new number;\n"
+    "waiters that came before go on.\n"
     "\n"
     "With --json it is an object with semaphore, slots and before.\n"
     "\n"

@@ -10,14 +10,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 10000
 
 #define COLUMNS 8
 #define CELL_MAX 160
-#define TERMINAL_WIDTH 80 /* where it is not known */
 
 struct status {
     struct cli_output output;
@@ -205,37 +203,48 @@ static void widen(size_t *widths, const struct cells *cells)
     }
 }
 
-/* How many spaces stand between two columns: one where two would be too much for the terminal. A
- * long note may be, it stands last. */
-static int choose_gap(const size_t *widths)
+/* The last column is not padded, but its note may be long. */
+static size_t line_width(const size_t *widths, size_t gap)
 {
-    struct winsize size = {.ws_col = 0};
-    size_t sum = 2 * (COLUMNS - 1);
+    size_t sum = 0;
 
-    if (!isatty(STDOUT_FILENO))
-        return 2;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        size.ws_col = TERMINAL_WIDTH;
     for (size_t i = 0; i < COLUMNS; i++)
-        sum += widths[i];
-    return sum <= size.ws_col ? 2 : 1;
+        sum += widths[i] > 0 ? widths[i] + gap : 0;
+    return sum - gap;
+}
+
+/* Returns how many spaces stand between two columns: one where two would be too much for the
+ * terminal. Where that is too much, too, the columns go of which nothing is known: their width is
+ * 0 then. The rest is never cut: an administrator copies it. */
+static int fit(size_t *widths, const bool *known)
+{
+    size_t columns = cli_text_columns(STDOUT_FILENO);
+
+    for (size_t i = 0; columns > 0 && i < COLUMNS; i++) {
+        if (!known[i] && line_width(widths, 1) > columns)
+            widths[i] = 0;
+    }
+    return columns == 0 || line_width(widths, 2) <= columns ? 2 : 1;
 }
 
 /* Pads by hand: printf counts bytes. */
 static void print_cells(const size_t *widths, int gap, const struct cells *cells)
 {
+    int pad = 0;
+
     for (size_t i = 0; i < COLUMNS; i++) {
-        fputs(cells->text[i], stdout);
-        if (i + 1 < COLUMNS)
-            printf("%*s", (int)(widths[i] - cli_text_width(cells->text[i])) + gap, "");
+        if (widths[i] == 0)
+            continue;
+        printf("%*s%s", pad, "", cells->text[i]);
+        pad = (int)(widths[i] - cli_text_width(cells->text[i])) + gap;
     }
     putchar('\n');
 }
 
-static void print_rows(const struct status *status, int64_t now_ms, const size_t *widths, bool held)
+static void print_rows(const struct status *status, int64_t now_ms, const size_t *widths, int gap,
+                       bool held)
 {
     bool dim = !held && cli_text_in_colour(STDOUT_FILENO);
-    int gap = choose_gap(widths);
     struct cells cells;
 
     for (size_t i = 0; i < status->names.count; i++) {
@@ -255,6 +264,7 @@ static void print_table(const struct status *status, int64_t now_ms)
     static const struct cells heading = {
         {"MUTEX", "OWNER", "HOST", "SINCE", "LEASE", "FENCE", "WAITERS", "NOTE"}};
     size_t widths[COLUMNS] = {0};
+    bool known[COLUMNS] = {false};
     struct cells cells;
 
     widen(widths, &heading);
@@ -262,10 +272,13 @@ static void print_table(const struct status *status, int64_t now_ms)
         struct row row = describe(&status->names.list[i], now_ms);
         format_row(&row, &cells);
         widen(widths, &cells);
+        for (size_t j = 0; j < COLUMNS; j++)
+            known[j] = known[j] || strcmp(cells.text[j], "-") != 0;
     }
-    print_cells(widths, choose_gap(widths), &heading);
-    print_rows(status, now_ms, widths, true);
-    print_rows(status, now_ms, widths, false);
+    int gap = fit(widths, known);
+    print_cells(widths, gap, &heading);
+    print_rows(status, now_ms, widths, gap, true);
+    print_rows(status, now_ms, widths, gap, false);
     if (status->hidden > 0 && isatty(STDOUT_FILENO))
         printf("%zu free, not shown: simba status --all\n", status->hidden);
 }
@@ -295,8 +308,9 @@ static void print_runs(const struct status *status)
     if (status->last.state != CLI_RUN_NONE) {
         cli_last_run_describe(&status->last, last);
         cli_text_printable(last, text, sizeof text);
-        printf("\nLast run: %s%s\n", text,
-               status->last.state == CLI_RUN_RUNNING ? ", not ended" : "");
+        putchar('\n');
+        cli_result("Last run: %s%s", text,
+                   status->last.state == CLI_RUN_RUNNING ? ", not ended" : "");
     }
     if (status->next_run_ms != 0 && left_ms > 0)
         printf("%sNext run: in %s\n", status->last.state == CLI_RUN_NONE ? "\n" : "",
@@ -455,43 +469,41 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Shows who owns the mutexes NAME, those whose names match a PATTERN (with *, ? or [...], as\n"
-    "the shell matches files), or all mutexes on the store: the owner's id, its host and its note\n"
-    "(--note), which are parts of that id; since when it owns; the time until its lease ends\n"
-    "unless it renews; the fencing token of its term; and how many contenders wait. A dash stands\n"
-    "for what the store does not know. Only those that are held are shown, and every NAME that is\n"
-    "given: with --all the free ones follow. SQL stores and Redis remember every name that was\n"
-    "used; 'simba prune' removes those that nobody uses.\n"
-    "Where a single NAME is given and the store knows who waits, they follow the table in the "
-    "order\n"
-    "of their turns; then the last and the next run, if the store remembers any. If NAME is a\n"
-    "semaphore, the table has its slots, and the first in line comes first of those who wait.\n"
+    "Shows who owns the mutexes NAME, those whose names match a PATTERN (with *, ? or\n"
+    "[...], as the shell matches files), or all mutexes on the store: the owner's id,\n"
+    "its host and its note (--note), which are parts of that id; since when it owns;\n"
+    "the time until its lease ends unless it renews; the fencing token of its term;\n"
+    "and how many contenders wait. A dash stands for what the store does not know.\n"
+    "Only those that are held are shown, and every NAME that is given: with --all the\n"
+    "free ones follow. SQL stores and Redis remember every name that was used; 'simba\n"
+    "prune' removes those that nobody uses.\n"
+    "Where a single NAME is given and the store knows who waits, they follow the\n"
+    "table in the order of their turns; then the last and the next run, if the store\n"
+    "remembers any. If NAME is a semaphore, the table has its slots, and the first in\n"
+    "line comes first of those who wait.\n"
     "\n"
-    "With --json it is an array of objects, in the order of the names, also of those that are\n"
-    "free unless --held leaves them out: with mutex, owner (the whole id; empty:\n"
-    "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left: 0 when it "
-    "is\n"
-    "free, null where the store has no leases), fence (null: free or not known), held_ms (for how\n"
-    "long the owner has owned; null: the same) and waiters (null: not known). The object of a "
-    "single\n"
-    "NAME has queue, too: the ids of those who wait, in order, or null; queue_waited_ms: for how "
-    "long\n"
-    "each has waited, or null; last_run: the last run of\n"
-    "'simba schedule' or 'simba lock --once-per', with state (running, ended, stopped), by,\n"
-    "started_ms, ended_ms and exit_code, or null; and next_run_ms. These times are milliseconds\n"
-    "since 1970 by the store's clock. slots: of a semaphore an array with owner, transition_ms,\n"
-    "fence and held_ms of each slot, or null; the owner of NAME is its first in line.\n"
+    "With --json it is an array of objects, in the order of the names, also of those\n"
+    "that are free unless --held leaves them out: with mutex, owner (the whole id;\n"
+    "empty:\n"
+    "nobody), state (free, held, transition), ttl_ms and transition_ms (what is left:\n"
+    "0 when it is free, null where the store has no leases), fence (null: free or not\n"
+    "known), held_ms (for how long the owner has owned; null: the same) and waiters\n"
+    "(null: not known). The object of a single NAME has queue, too: the ids of those\n"
+    "who wait, in order, or null; queue_waited_ms: for how long each has waited, or\n"
+    "null; last_run: the last run of 'simba schedule' or 'simba lock --once-per',\n"
+    "with state (running, ended, stopped), by, started_ms, ended_ms and exit_code, or\n"
+    "null; and next_run_ms. These times are milliseconds since 1970 by the store's\n"
+    "clock. slots: of a semaphore an array with owner, transition_ms, fence and\n"
+    "held_ms of each slot, or null; the owner of NAME is its first in line.\n"
     "\n"
     "Examples:\n"
     "  simba status\n"
     "  simba status 'nightly-*'\n"
     "  simba status --json backup | jq -r '.[0].owner'\n"
     "\n"
-    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. A mutex that the store does "
-    "not\n"
-    "know is free. A SQLite file that does not exist is not created: that is 69, or no mutex at "
-    "all\n"
-    "when it is the default store.";
+    "Exit codes: 0, or 64, 69, 77, 78 as 'simba --help' lists them. A mutex that the\n"
+    "store does not know is free. A SQLite file that does not exist is not created:\n"
+    "that is 69, or no mutex at all when it is the default store.";
 
 const struct cli_verb cli_verb_status = {
     .name = "status",

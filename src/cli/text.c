@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -144,6 +145,49 @@ void cli_text_shorten(char *text, size_t width)
         head_end += length;
     memmove(head_end + strlen(gap), tail, strlen(tail) + 1);
     memcpy(head_end, gap, strlen(gap));
+}
+
+#define COLUMNS_UNKNOWN 80
+
+size_t cli_text_columns(int fd)
+{
+    struct winsize size = {.ws_col = 0};
+
+    if (isatty(fd) == 0)
+        return 0;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
+/* The columns of the first word of a text. */
+static size_t word_width(const char *text, size_t *ret_length)
+{
+    size_t width = 0;
+    size_t step;
+
+    for (*ret_length = 0; strchr(" \n", text[*ret_length]) == NULL; *ret_length += step)
+        width += character_width(text + *ret_length, &step);
+    return width;
+}
+
+void cli_text_flow(FILE *stream, const char *text, size_t column, size_t indent, size_t width)
+{
+    bool begun = false;
+    size_t length;
+
+    for (; *text != 0; text += length + (text[length] != 0)) {
+        size_t columns = word_width(text, &length);
+        if (begun && column + 1 + columns > width) {
+            fprintf(stream, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (begun) {
+            putc(' ', stream);
+            column++;
+        }
+        fwrite(text, 1, length, stream);
+        column += columns;
+        begun = true;
+    }
+    putc('\n', stream);
 }
 
 void cli_text_fence(uint64_t fence, char *buffer, size_t size)

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COLUMNS_MIN 40
 #define ROWS_MIN 8
@@ -336,9 +337,11 @@ size_t cli_top_show(struct cli_top_view *view, int64_t now_ms)
 
     cli_screen_size(&columns, &rows);
     if (!view->live) {
-        show_store(view, UNLIMITED);
+        columns = cli_text_columns(STDOUT_FILENO);
+        columns = columns > 0 ? columns : UNLIMITED;
+        show_store(view, columns);
         show_totals(view, now_ms);
-        show_table(view, now_ms, UNLIMITED, view->model.shown_count + 1);
+        show_table(view, now_ms, columns, view->model.shown_count + 1);
     } else if (columns < COLUMNS_MIN || rows < ROWS_MIN) {
         show_too_small(view, columns, rows);
     } else {

@@ -11,6 +11,8 @@
 #include "cli/events.h"
 #include "cli/store.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS 10000
+#define LINE_MAX_BYTES 1024
 
 /* How often the default store is tried until another process has created it. */
 #define SEARCH_MS 200
@@ -89,6 +92,8 @@ static void print_text(const struct watched *watched, const char *before,
     char to[SIMBA_ID_MAX + 1];
     char fence[CLI_FENCE_MAX];
     char time[32];
+    char line[LINE_MAX_BYTES];
+    struct sb_text text;
     struct tm tm;
 
     cli_text_printable(watched->mutex, mutex, sizeof mutex);
@@ -97,12 +102,14 @@ static void print_text(const struct watched *watched, const char *before,
     cli_text_fence(after->fence, fence, sizeof fence);
     localtime_r(&at->tv_sec, &tm);
     strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &tm);
-    printf("%s.%03d", time, (int)(at->tv_nsec / 1000000));
+    sb_text_init(&text, line, sizeof line);
+    sb_text_add(&text, "%s.%03d", time, (int)(at->tv_nsec / 1000000));
     if (to[0] == 0)
-        printf("  %s  free", mutex);
+        sb_text_add(&text, "  %s  free", mutex);
     else
-        printf("  %s  owned by %s, fence %s", mutex, to, fence);
-    printf("%s%s\n", from[0] != 0 ? ", was owned by " : "", from);
+        sb_text_add(&text, "  %s  owned by %s, fence %s", mutex, to, fence);
+    sb_text_add(&text, "%s%s", from[0] != 0 ? ", was owned by " : "", from);
+    cli_result("%s", line);
 }
 
 static void print_change(struct watched *watched, const char *before,
@@ -440,28 +447,24 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 static const char details[] =
-    "Prints a line for the owner of each mutex NAME, and then one for every change of ownership "
-    "as\n"
-    "it happens, until it is interrupted (SIGINT, SIGTERM) or its reader leaves. An owner that "
-    "loses\n"
-    "the mutex and wins it again begins a new term: that is a change, too. A term that is "
-    "shorter\n"
-    "than a second can be missed. Without a NAME it follows all mutexes of the store, also those\n"
-    "that come later, and prints no line for one that is free at first.\n"
+    "Prints a line for the owner of each mutex NAME, and then one for every change of\n"
+    "ownership as it happens, until it is interrupted (SIGINT, SIGTERM) or its reader\n"
+    "leaves. An owner that loses the mutex and wins it again begins a new term: that\n"
+    "is a change, too. A term that is shorter than a second can be missed. Without a\n"
+    "NAME it follows all mutexes of the store, also those that come later, and prints\n"
+    "no line for one that is free at first.\n"
     "\n"
-    "With --json each line is an object with at (milliseconds since 1970), mutex, before and "
-    "after\n"
-    "(the ids, empty for nobody) and fence (null: not known).\n"
+    "With --json each line is an object with at (milliseconds since 1970), mutex,\n"
+    "before and after (the ids, empty for nobody) and fence (null: not known).\n"
     "\n"
     "Examples:\n"
     "  simba watch\n"
     "  simba watch backup deploy\n"
     "  simba watch --json backup | while read -r change; do notify \"$change\"; done\n"
     "\n"
-    "Exit codes: 0 when it was interrupted, or 64, 69, 77, 78 as 'simba --help' lists them. A "
-    "SQLite\n"
-    "file that does not exist is not created: that is 69, except for the default store, which is\n"
-    "waited for.";
+    "Exit codes: 0 when it was interrupted, or 64, 69, 77, 78 as 'simba --help' lists\n"
+    "them. A SQLite file that does not exist is not created: that is 69, except for\n"
+    "the default store, which is waited for.";
 
 const struct cli_verb cli_verb_watch = {
     .name = "watch",

@@ -190,7 +190,7 @@ def nobody_is_asked_if_nobody_waits(mutex):
     contains(handover(mutex, "--to", "B", code=75).said(), f"B does not wait for '{mutex}'")
     contains(read(handover(mutex, "--to", "A").out), f"{mutex} is with A~")
     equal(lines("ended"), [])
-    contains(read(handover(mutex, "--anyway", *WAIT).out), "nobody has taken it")
+    contains(read(handover(mutex, "--anyway", *WAIT).out), "nobody has it now")
     equal(lines("ended"), ["A"])
     wait_until(lambda: lines("ran") == ["A", "A"], "it comes back")
     end(a)

@@ -539,7 +539,7 @@ def status_at_a_terminal_says_which_store_it_is():
     shell = Shell()
     equal(Simba("lock", "m", "--", "true").wait(), 0)
     shell.command("$S status --all")
-    shell.expect("the store is sqlite:.*store.db")
+    shell.expect(r"the store is\s+sqlite:.*store.db")
     shell.expect("MUTEX")
     shell.expect(r"\x1b\[2mm .*\r\n\x1b\[0m")  # what is free is dim
     shell.expect(re.escape(PROMPT))

@@ -169,8 +169,8 @@ static void global_options_stand_before_and_after_the_command(void **state)
 static void the_help_tells_the_default_of_every_duration(void **state)
 {
     assert_int_equal(simba_run("lock", "--help", NULL), 0);
-    assert_contains(last_out(), "from SIGTERM to SIGKILL\n");
-    assert_contains(last_out(), " (a third of the transition, at most 5s)\n");
+    assert_contains(last_out(), "from SIGTERM to SIGKILL (a third of the\n");
+    assert_contains(last_out(), " transition, at most 5s)\n");
 }
 
 static void an_invalid_url_name_id_or_timing_is_78(void **state)
