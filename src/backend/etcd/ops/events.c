@@ -16,14 +16,21 @@ struct sweep {
     int64_t now_ms;
 };
 
-/* In doubt there may be a key at any time; see latch.h. */
+/* In doubt there may be a key at any time; see latch.h. As long as there is one no other is made,
+ * so the search is due again when it has gone. */
+static void keep_doubting(const struct sweep *sweep, struct sb_etcd_latch *latch)
+{
+    if (latch->doubt_until_ms > sweep->now_ms)
+        sb_etcd_sweep_at(sweep->store,
+                         sb_earlier(latch->doubt_until_ms, sweep->now_ms + DOUBT_PAUSE_MS));
+    else if (latch->node != SB_ETCD_NODE_NONE)
+        latch->doubt_until_ms = 0;
+}
+
 static void sweep_doubt(const struct sweep *sweep, struct sb_etcd_latch *latch)
 {
     if (latch->lease->id == 0 || latch->doubt_until_ms <= sweep->now_ms)
         latch->doubt_until_ms = 0;
-    if (latch->doubt_until_ms != 0)
-        sb_etcd_sweep_at(sweep->store,
-                         sb_earlier(latch->doubt_until_ms, sweep->now_ms + DOUBT_PAUSE_MS));
     if (latch->node == SB_ETCD_NODE_NONE && latch->active == NULL && latch->lease->id != 0)
         sb_etcd_job_withdraw(sweep->store, latch);
     else
@@ -46,6 +53,8 @@ static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
 
     if (latch->untold_release != 0)
         sweep_untold(sweep, latch);
+    if (latch->doubt_until_ms != 0)
+        keep_doubting(sweep, latch);
     if (due && latch->active == NULL && up)
         sb_etcd_job_withdraw(sweep->store, latch);
     else if (due)
