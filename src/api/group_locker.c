@@ -313,9 +313,10 @@ static int take_number(struct group_locker *group, size_t slots, struct simba_er
 
     if (plan->told_ms == SIMBA_UNSET && slots != plan->slots)
         return sb_error_set(error, SIMBA_EINVAL,
-                            "'%s' has %zu slots, not %zu; simba semaphore resize '%s' %zu changes "
-                            "it",
-                            group->name, slots, plan->slots, group->name, plan->slots);
+                            "'%s' has %zu slot%s, not %zu; simba semaphore resize '%s' %zu "
+                            "changes it",
+                            group->name, slots, slots == 1 ? "" : "s", plan->slots, group->name,
+                            plan->slots);
     return add_slots(group, slots, error);
 }
 

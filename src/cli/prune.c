@@ -95,22 +95,25 @@ static int check_runs(const char *mutex, struct verdict *verdict, struct simba_e
     return code;
 }
 
-/* The gate of a semaphore keeps the number of slots, and is free while all are held. */
+/* The gate of a semaphore keeps the number of slots, and is free while all are held. A slot beyond
+ * that number can be held still: from before a resize. */
 static int check_slots(const char *mutex, struct verdict *verdict, struct simba_error *error)
 {
     char slot[SIMBA_MUTEX_MAX + 16];
     struct simba_owner owner;
     uint64_t revision;
-    int slots = 0;
+    int slots = 0; /* stays 0 where the name is no semaphore */
     int code = simba_semaphore_slots(prune.client, mutex, TIMEOUT_MS, &slots, error);
 
     if (code == SIMBA_EINVAL || code == SIMBA_ECONFIG) /* no semaphore has that name or number */
         return SIMBA_OK;
-    for (int i = 0; code == SIMBA_OK && i < slots && verdict->action != KEPT; i++) {
+    for (int i = 0; slots > 0 && code == SIMBA_OK && i < SIMBA_SLOTS_MAX; i++) {
         snprintf(slot, sizeof slot, "%s#%d", mutex, i);
         code = simba_client_revision(prune.client, slot, TIMEOUT_MS, &owner, &revision, error);
-        if (code == SIMBA_OK && owner.id[0] != '\0')
+        if (code == SIMBA_OK && owner.id[0] != '\0') {
             keep(verdict, "%s holds a slot", owner.id);
+            break;
+        }
     }
     return code;
 }

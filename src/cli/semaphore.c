@@ -44,9 +44,9 @@ static void print(const char *name, int slots, int before)
     }
     cli_text_printable(name, shown, sizeof shown);
     if (before == slots)
-        printf("%s has %d slots already\n", shown, slots);
+        printf("%s has %d slot%s already\n", shown, slots, slots == 1 ? "" : "s");
     else
-        printf("%s has %d slots now; it had %d\n", shown, slots, before);
+        printf("%s has %d slot%s now; it had %d\n", shown, slots, slots == 1 ? "" : "s", before);
 }
 
 static int run(struct cli *cli, int argc, char **argv)

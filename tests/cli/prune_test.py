@@ -141,6 +141,19 @@ def a_semaphore_stays_while_one_of_its_slots_is_held(prefix):
 
 
 @on_stores_that_remember
+def a_semaphore_stays_while_a_slot_is_held_that_a_resize_took_away(prefix):
+    gate = prefix + "shrunk"
+    holder = hold(gate, "--slots", "2")
+    second = Simba("lock", "--slots", "2", gate, "--", "sh", "-c", ": >second; exec sleep 100")
+    wait_until(lambda: os.path.exists("second"), "the second slot is held")
+    out("semaphore", "resize", gate, "1")
+    let_go(holder)
+    equal(prune(gate, "--unused-for", "0s"), {gate: "kept"})
+    second.end()
+    removed(gate)
+
+
+@on_stores_that_remember
 def prune_and_contenders_do_not_disturb_each_other(prefix):
     """A contender that comes while its name is removed owns as ever, with a larger token."""
     mutex = prefix + "busy"

@@ -57,7 +57,7 @@ def another_number_is_refused_and_a_resize_changes_it_in_use(name):
     for verb in ("lock", "lead"):
         program = run(verb, "--slots", "2", name, "--", "touch", "ran")
         equal(program.code, 78)
-        contains(program.said(), f"'{name}' has 1 slots, not 2")
+        contains(program.said(), f"'{name}' has 1 slot, not 2")
     program = run("semaphore", "resize", name, "2")
     equal((program.code, read(program.out)), (0, f"{name} has 2 slots now; it had 1\n"))
     equal(slot_in("held-1"), 1)
