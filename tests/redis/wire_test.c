@@ -98,7 +98,7 @@ static void an_acquire_sets_the_key_with_the_whole_lease_and_tells_the_mutex_cha
     assert_int_equal(server_number(&server, "PTTL simba:{m}:fence"), -1);
     assert_int_equal(strtoull(server_text(&server, "GET simba:{m}:fence"), NULL, 10),
                      call.revision);
-    assert_int_equal(server_number(&server, "PTTL simba:{m}:since"), -1);
+    assert_lease("simba:{m}:since", HOST_LEASE_MS);
     assert_string_equal(server_text(&server, "GET simba:{m}:since") + strlen("1234567890123456"),
                         "a");
 }
@@ -144,6 +144,7 @@ static void a_guard_sets_the_whole_lease_again_and_says_nothing(void **state)
     server_do(&server, "PEXPIRE simba:{m} 5000");
     assert_string_equal(ask(GUARD, "a", call.revision).owner, "a");
     assert_lease("simba:{m}", HOST_LEASE_MS);
+    assert_lease("simba:{m}:since", HOST_LEASE_MS);
     assert_heard_no_more();
 }
 
@@ -158,7 +159,7 @@ static void a_release_takes_the_oldest_waiter_out_of_the_queue_and_tells_it(void
     hear("simba:{m}:c");
     hear("simba:{m}");
     assert_string_equal(ask(RELEASE, "a", call.revision).owner, "");
-    assert_int_equal(server_number(&server, "EXISTS simba:{m}"), 0);
+    assert_int_equal(server_number(&server, "EXISTS simba:{m} simba:{m}:since"), 0);
     assert_heard("simba:{m}:b", "released@@a");
     assert_heard_no_more();
     assert_string_equal(server_text(&server, "ZSCORE simba:{m}:contender b"), "");

@@ -104,7 +104,7 @@ call('SET', counter, token == now and now_us or string.format('%.0f', token))
 
 -- For those who ask since when it is held: the token may be larger than the time. Refused: nobody
 -- is told. The key is in the slot of the others.
-redis.pcall('SET', key .. ':since', now_us .. id)
+redis.pcall('SET', key .. ':since', now_us .. id, 'PX', lease_ms)
 
 -- These two can be refused. Then the mutex is not held.
 local left = redis.pcall('ZREM', queue, id)

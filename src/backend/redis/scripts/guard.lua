@@ -16,5 +16,7 @@ if token < known or token == 0 then
     call('SET', counter, string.format('%.0f', token))
 end
 -- Another contender with the same id may have been granted more.
-call('PEXPIRE', key, math.max(call('PTTL', key), tonumber(ARGV[2])))
+local left_ms = math.max(call('PTTL', key), tonumber(ARGV[2]))
+call('PEXPIRE', key, left_ms)
+redis.pcall('PEXPIRE', key .. ':since', left_ms)
 return token

@@ -72,6 +72,7 @@ end
 
 if is_hit then
     call('DEL', key)
+    redis.pcall('DEL', key .. ':since')
     return token
 end
 return { owner, call('PTTL', key), token }

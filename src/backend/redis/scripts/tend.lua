@@ -6,7 +6,6 @@ if ARGV[1] == 'forget' then
     local time = call('TIME')
     if not owner and token == known and token < time[1] * 1000000 + time[2] then
         call('DEL', queue, counter, KEYS[4])
-        redis.pcall('DEL', key .. ':since')
         done = 1
     end
 elseif known > 4503599627370496 then
