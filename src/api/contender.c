@@ -21,7 +21,7 @@ struct sb_contender {
     struct sb_event_source source;
 };
 
-struct sb_observer {
+struct sb_api_observer {
     struct sb_object base; /* first */
     struct sb_event_source source;
 };
@@ -363,7 +363,7 @@ static int read_observer_options(const struct simba_observer_options *given,
 }
 
 /* The callbacks become events. */
-static int pull_observer_events(struct sb_observer *observer,
+static int pull_observer_events(struct sb_api_observer *observer,
                                 const struct simba_observer_options *options,
                                 struct sb_service_calls *calls, struct simba_error *error)
 {
@@ -386,7 +386,7 @@ static int create_observer(struct sb_client *client, const struct simba_observer
 {
     struct simba_observer_options options;
     struct sb_service_config config = {0};
-    struct sb_observer *observer;
+    struct sb_api_observer *observer;
     int code;
 
     code = read_observer_options(given, &options, error);

@@ -448,7 +448,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
 static const char details[] =
     "Looks whether the store can be relied on, and prints what it found: ok, warning\n"
-    "or problem, what was seen, and behind '->' what to do. It takes about two\n"
+    "or problem, what was seen, and behind '->' what to do. It takes some\n"
     "seconds.\n"
     "  - It acquires, renews and releases a mutex of its own, 'simba-doctor';\n"
     "    --read-only leaves that out.\n"

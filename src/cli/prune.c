@@ -86,7 +86,7 @@ static int check_runs(const char *mutex, struct verdict *verdict, struct simba_e
                                          &property, error);
         if (code == SIMBA_OK && property.written_ms != 0 &&
             sb_time_between(property.store_ms, property.written_ms) < prune.unused_ms)
-            keep(verdict, "its %s was written", cli_run_properties[i]);
+            keep(verdict, "%s", "a run was written down within that time");
     }
     if (code == SIMBA_OK)
         code = cli_next_run_read(prune.client, mutex, &next_ms, error);

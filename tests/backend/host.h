@@ -94,11 +94,11 @@ bool host_is_answered(struct host *host, const struct call *call);
 struct call host_do(struct host *host, enum simba_op op, const char *mutex, const char *id,
                     uint64_t revision);
 
-/* An ACQUIRE of `id` that asks for its place in the queue; the place, or -1 when it failed. */
-/* The same with a reservation: ACQUIRE heeds those of others, RELEASE makes one. */
+/* As `host_do`, with a reservation: ACQUIRE heeds those of others, RELEASE makes one. */
 struct call host_reserve(struct host *host, enum simba_op op, const char *mutex, const char *id,
                          uint64_t revision, int64_t reserve_ms);
 
+/* An ACQUIRE of `id` that asks for its place in the queue; the place, or -1 when it failed. */
 int64_t host_place(struct host *host, const char *mutex, const char *id);
 
 /* How many notices of that kind there were for the mutex; with `id` only those to it. */
