@@ -6,6 +6,8 @@ from proxy import Proxy
 from server import Server, Store
 import servers
 
+FOLLOW_SECONDS = 1
+
 
 class ZookeeperServer(Server, servers.Zookeeper):
     tick_ms = 500
@@ -39,7 +41,16 @@ class Zookeeper(Store):
         return f"zookeeper://{','.join(places)}?{self.lease}"
 
     def left_behind(self):
-        """Nodes of participants, as the server that answers lists the ephemeral ones."""
+        """A server that follows another one learns of the last deletions a moment after the client, but before a
+        session could end by itself."""
+        try:
+            wait_until(lambda: not self._participants(), "the server has followed", FOLLOW_SECONDS)
+        except TimeoutError:
+            pass
+        return self._participants()
+
+    def _participants(self):
+        """Their nodes, as the server that answers lists the ephemeral ones."""
         serving = next(server for server in self.servers if server.serves())
         return [line.strip() for line in serving.say("dump").splitlines() if "-latch-" in line]
 
