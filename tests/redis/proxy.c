@@ -66,7 +66,7 @@ static size_t measure(struct proxy *proxy, bool from_server, size_t most)
 /* Returns whether the pair lives on. */
 static bool copy(struct proxy *proxy, int from, int to, bool from_server)
 {
-    static char bytes[65536];
+    char bytes[65536]; /* of this thread: a test may have several proxies */
     ssize_t count = recv(from, bytes, measure(proxy, from_server, sizeof bytes), 0);
 
     if (count <= 0)
