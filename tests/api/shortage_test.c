@@ -2,31 +2,10 @@
  * Answers that name another owner while there is no memory to remember it, from a store of the
  * test's own.
  */
+#include "lib/shortage.h"
 #include "probe.h"
 
 #include <string.h>
-
-/* ---- Memory ---------------------------------------------------------------------------------- */
-
-static _Thread_local bool is_short;
-
-static void *allocate(void *user, size_t size)
-{
-    (void)user;
-    return is_short ? NULL : malloc(size);
-}
-
-static void *resize(void *user, void *memory, size_t size)
-{
-    (void)user;
-    return is_short ? NULL : realloc(memory, size);
-}
-
-static void release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
@@ -47,9 +26,9 @@ static void answer(struct simba_request *request)
         reply.transition_left_ms = request->ttl_ms + request->transition_ms;
         reply.revision = 1;
     }
-    is_short = taken;
+    test_is_short = taken;
     store.host->reply(store.host, request, &reply);
-    is_short = false;
+    test_is_short = false;
     if (taken)
         atomic_fetch_add(&store.told, 1);
 }
@@ -165,15 +144,13 @@ static void an_attempt_that_fails_for_want_of_a_name_is_told(void **state)
 
 int main(void)
 {
-    const struct simba_allocator allocator = {allocate, resize, release, NULL};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_release_needs_no_name_of_the_next_owner),
         cmocka_unit_test(a_loss_needs_no_name_of_the_next_owner),
         cmocka_unit_test(an_attempt_that_fails_for_want_of_a_name_is_told),
     };
 
-    if (simba_set_allocator(&allocator) != SIMBA_OK ||
-        simba_backend_register(&ops, NULL) != SIMBA_OK)
+    if (!test_shortage_install() || simba_backend_register(&ops, NULL) != SIMBA_OK)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,31 +2,12 @@
  * The table of handles: what a value finds, for how long, and when the last user is gone.
  */
 #include "base/handle.h"
+#include "lib/shortage.h"
 #include "test.h"
 
 #include <simba/simba.h>
 
 #define MANY 1000 /* more than one chunk of slots */
-
-static bool is_short; /* of memory */
-
-static void *allocate(void *user, size_t size)
-{
-    (void)user;
-    return is_short ? NULL : malloc(size);
-}
-
-static void *resize(void *user, void *memory, size_t size)
-{
-    (void)user;
-    return is_short ? NULL : realloc(memory, size);
-}
-
-static void release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
 
 static int use(const void *value, void **ret_object)
 {
@@ -117,9 +98,9 @@ static void many_handles_are_all_different(void **state)
     bool refused = false;
 
     for (int i = 0; i < MANY; i++) {
-        is_short = i % 2 == 0;
+        test_is_short = i % 2 == 0;
         handles[i] = sb_handle_create(&things[i], NULL);
-        is_short = false;
+        test_is_short = false;
         refused = refused || handles[i] == NULL;
         if (handles[i] == NULL)
             handles[i] = sb_handle_create(&things[i], NULL);
@@ -144,11 +125,11 @@ static void a_full_table_says_what_to_do(void **state)
     int thing;
 
     assert_non_null(handles);
-    is_short = true;
+    test_is_short = true;
     while ((handles[count] = sb_handle_create(&thing, &error)) != NULL)
         count++;
     assert_string_equal(error.text, "out of memory");
-    is_short = false;
+    test_is_short = false;
     while (count < SB_HANDLES_MAX) {
         handles[count] = sb_handle_create(&thing, &error);
         assert_non_null(handles[count]);
@@ -170,7 +151,6 @@ static void a_full_table_says_what_to_do(void **state)
 
 int main(void)
 {
-    const struct simba_allocator allocator = {allocate, resize, release, NULL};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_finds_its_object_until_the_handle_is_retired),
         cmocka_unit_test(a_slot_that_is_used_again_has_another_value),
@@ -180,7 +160,7 @@ int main(void)
         cmocka_unit_test(a_full_table_says_what_to_do),
     };
 
-    if (simba_set_allocator(&allocator) != SIMBA_OK)
+    if (!test_shortage_install())
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

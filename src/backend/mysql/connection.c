@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/socket.h"
 #include "base/thread.h"
 
 #include <fcntl.h>
@@ -204,8 +205,10 @@ static void disconnect(struct sb_sql_connection *connection)
     for (size_t i = 0; i < SB_MYSQL_STATEMENTS && c->mysql != NULL; i++)
         if (c->statements[i] != NULL)
             mysql_stmt_close(c->statements[i]);
-    if (c->mysql != NULL)
+    if (c->mysql != NULL) {
+        sb_socket_drop_unsent((int)mysql_get_socket(c->mysql));
         mysql_close(c->mysql);
+    }
     sb_signal_let_go(&hold);
     sb_free(c);
 }

@@ -8,6 +8,7 @@
 #include "backend/sql/repository.h"
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/socket.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -400,6 +401,7 @@ static void disconnect(struct sb_sql_connection *connection)
 {
     if (connection == NULL)
         return;
+    sb_socket_drop_unsent(PQsocket(own(connection)->pg));
     PQfinish(own(connection)->pg);
     sb_free(own(connection)->search_path);
     sb_free(connection);

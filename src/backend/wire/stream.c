@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/socket.h"
 #include "base/time.h"
 
 #include <fcntl.h>
@@ -307,6 +308,10 @@ static bool is_last_address(const struct sb_wire_stream *s)
 
 static void close_socket(struct sb_wire_stream *s, uv_close_cb closed)
 {
+    uv_os_fd_t fd;
+
+    if (uv_fileno(&s->socket.handle, &fd) == 0)
+        sb_socket_drop_unsent(fd);
     if (sb_wire_writer_close(&s->writer, release))
         s->handles++; /* never the last of a stream that is not closed */
     uv_close(&s->socket.handle, closed);
