@@ -65,10 +65,14 @@ void *sb_alloc(size_t size)
     return allocator->allocate(allocator->user, at_least_one(size));
 }
 
+/* calloc() leaves the pages of a large block alone, which are zero until they are used. */
 void *sb_alloc_zero(size_t size)
 {
-    void *memory = sb_alloc(size);
+    void *memory;
 
+    if (use_hook()->allocate == default_allocate)
+        return calloc(1, at_least_one(size));
+    memory = sb_alloc(size);
     if (memory != NULL)
         memset(memory, 0, size);
     return memory;
