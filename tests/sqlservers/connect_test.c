@@ -8,6 +8,10 @@
 
 #include <simba/sql.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 static struct server other;
 
 static int start_servers(void **state)
@@ -131,6 +135,26 @@ static void a_read_only_host_is_passed_over(void **state)
     server_sql(&server, "%s", dialect_read_write);
 }
 
+/* The first host takes the connection and says nothing. */
+static void a_silent_host_is_passed_over(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof address;
+    int silent = socket(AF_INET, SOCK_STREAM, 0);
+    struct host host;
+    char url[512];
+
+    assert_int_equal(bind(silent, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(silent, 8), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&address, &length), 0);
+    snprintf(url, sizeof url, "%s://plain:secret@127.0.0.1:%d,127.0.0.1:%d/%s?connect-timeout=4s",
+             dialect_scheme, ntohs(address.sin_port), other.port, dialect_database);
+    assert_int_equal(host_open(&host, url), SIMBA_OK);
+    assert_string_equal(host_do(&host, SIMBA_OP_ACQUIRE, "silent", "a", 0).owner, "a");
+    assert_true(host_close(&host));
+    close(silent);
+}
+
 static void settings_that_mean_nothing_are_a_matter_of_configuration(void **state)
 {
     struct simba_error error;
@@ -191,6 +215,7 @@ int main(void)
         cmocka_unit_test(single_requests_go_through_tls),
         cmocka_unit_test(a_socket_can_be_named),
         cmocka_unit_test(a_read_only_host_is_passed_over),
+        cmocka_unit_test(a_silent_host_is_passed_over),
         cmocka_unit_test(settings_that_mean_nothing_are_a_matter_of_configuration),
         cmocka_unit_test(the_character_set_of_a_session_is_pinned),
         cmocka_unit_test(a_repository_does_not_hammer_a_server_that_refuses),

@@ -41,6 +41,7 @@ enum sb_postgres_hearing {
 
 struct sb_postgres_subscription {
     const struct sb_postgres_settings *settings;
+    size_t skipped;        /* hosts of the URL, because the attempts before came to nothing */
     atomic_bool cancelled; /* by another thread: come back soon */
     enum sb_postgres_hearing outcome;
     PGconn *pg;

@@ -221,12 +221,13 @@ enum sb_postgres_login sb_postgres_login_poll(const struct sb_postgres_settings 
     return login;
 }
 
-int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+static int log_in(struct sb_postgres_connection *c, size_t skipped, bool *ret_silent,
+                  struct sb_sql_failure *failure)
 {
     enum sb_postgres_login login = SB_POSTGRES_LOGIN_WRITING;
     struct simba_error unread = {.code = SIMBA_OK};
     size_t received = 0;
-    int code = sb_postgres_settings_connect(c->settings, &c->pg, &unread, &failure->error);
+    int code = sb_postgres_settings_connect(c->settings, skipped, &c->pg, &unread, &failure->error);
 
     failure->remedy = SB_SQL_RECONNECT;
     if (code != SIMBA_OK)
@@ -236,10 +237,34 @@ int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *
 
         if (PQstatus(c->pg) == CONNECTION_BAD)
             break;
-        if (sb_sql_wait(NULL, PQsocket(c->pg), events, c->deadline_ms) == 0)
+        if (sb_sql_wait(NULL, PQsocket(c->pg), events, c->deadline_ms) == 0) {
+            *ret_silent = true;
             return sb_postgres_fail_lost(c, false, "cannot connect in time", failure);
+        }
         login = sb_postgres_login_poll(c->settings, c->pg, &received);
     }
     return login == SB_POSTGRES_LOGIN_DONE ? SIMBA_OK
                                            : sb_postgres_fail_login(c, login, &unread, failure);
+}
+
+/* Each host has its share of the time that is left. */
+int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *failure)
+{
+    size_t hosts = sb_postgres_settings_hosts(c->settings);
+    int64_t end_ms = c->deadline_ms;
+    int code = SIMBA_OK;
+
+    for (size_t i = 0; i < hosts; i++) {
+        int64_t now_ms = simba_now_ms();
+        bool silent = false;
+
+        PQfinish(c->pg);
+        c->pg = NULL;
+        c->deadline_ms = now_ms + (end_ms - now_ms) / (int64_t)(hosts - i);
+        code = log_in(c, i, &silent, failure);
+        if (!silent)
+            break;
+    }
+    c->deadline_ms = end_ms;
+    return code;
 }

@@ -295,9 +295,22 @@ static void log_notice(void *user, const char *message)
                      message);
 }
 
+size_t sb_postgres_settings_hosts(const struct sb_postgres_settings *s)
+{
+    return s->address.host_count > 1 ? s->address.host_count : 1;
+}
+
+/* What stands behind so many commas. */
+static const char *skip_values(const char *list, size_t count)
+{
+    while (count-- > 0 && strchr(list, ',') != NULL)
+        list = strchr(list, ',') + 1;
+    return list;
+}
+
 /* libpq reads certificates and keys from their files by itself, for each connection; it copies what
  * it is given. */
-static PGconn *start_connecting(const struct sb_postgres_settings *s,
+static PGconn *start_connecting(const struct sb_postgres_settings *s, size_t skipped,
                                 struct simba_error *ret_unread)
 {
     const char *values[SB_POSTGRES_KEYWORDS_MAX];
@@ -305,24 +318,28 @@ static PGconn *start_connecting(const struct sb_postgres_settings *s,
     PGconn *pg;
 
     memcpy(values, s->values, sizeof values);
-    for (size_t i = 0; s->keywords[i] != NULL; i++)
+    for (size_t i = 0; s->keywords[i] != NULL; i++) {
         if (strcmp(s->keywords[i], "password") == 0)
             sb_secret_now(&s->address.password, buffer, &values[i], ret_unread);
+        else if (values[i] == s->hosts || values[i] == s->ports)
+            values[i] = skip_values(values[i], skipped);
+    }
     pg = PQconnectStartParams(s->keywords, values, 0);
     explicit_bzero(buffer, sizeof buffer);
     return pg;
 }
 
 /* The verbose form of messages holds the state, by which a refusal is told from an absence. */
-int sb_postgres_settings_connect(const struct sb_postgres_settings *s, PGconn **ret_pg,
-                                 struct simba_error *ret_unread, struct simba_error *error)
+int sb_postgres_settings_connect(const struct sb_postgres_settings *s, size_t skipped,
+                                 PGconn **ret_pg, struct simba_error *ret_unread,
+                                 struct simba_error *error)
 {
     int code = check_own_files(s, error);
     PGconn *pg;
 
     if (code != SIMBA_OK)
         return code;
-    pg = start_connecting(s, ret_unread);
+    pg = start_connecting(s, skipped, ret_unread);
     if (pg == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
     PQsetErrorVerbosity(pg, PQERRORS_VERBOSE);

@@ -56,11 +56,16 @@ void sb_postgres_settings_clear(struct sb_postgres_settings *settings);
 /* Whether the URL asks for TLS, verified or not. */
 bool sb_postgres_settings_need_tls(const struct sb_postgres_settings *settings);
 
-/* Begins to connect, with what stands in the password file now; see PQconnectPoll. Fails where
- * libpq would open a file that is not to be trusted, and when memory is short. Where the file
- * cannot be read any more the password of before is used, and *ret_unread tells why: of interest
- * when the server refuses it. NULL: nobody asks. */
-int sb_postgres_settings_connect(const struct sb_postgres_settings *settings, PGconn **ret_pg,
-                                 struct simba_error *ret_unread, struct simba_error *error);
+/* How many hosts the URL names; 1 where libpq's variables do. */
+size_t sb_postgres_settings_hosts(const struct sb_postgres_settings *settings);
+
+/* Begins to connect to one of the hosts behind the first `skipped` ones, with what stands in the
+ * password file now; see PQconnectPoll. libpq tries the next host when one refuses, and waits for
+ * ever for one that is silent. Fails where libpq would open a file that is not to be trusted, and
+ * when memory is short. Where the file cannot be read any more the password of before is used, and
+ * *ret_unread tells why: of interest when the server refuses it. NULL: nobody asks. */
+int sb_postgres_settings_connect(const struct sb_postgres_settings *settings, size_t skipped,
+                                 PGconn **ret_pg, struct simba_error *ret_unread,
+                                 struct simba_error *error);
 
 #endif

@@ -71,7 +71,7 @@ static PGconn *start_connecting(struct sb_postgres_subscription *s)
     struct simba_error error;
     PGconn *pg = NULL;
 
-    if (sb_postgres_settings_connect(s->settings, &pg, NULL, &error) != SIMBA_OK)
+    if (sb_postgres_settings_connect(s->settings, s->skipped, &pg, NULL, &error) != SIMBA_OK)
         set_why(s, SB_POSTGRES_LATER, "cannot connect", error.text);
     return pg;
 }
@@ -254,6 +254,7 @@ static void subscribe_on(const struct attempt *a, PGconn *pg)
 
     if (!await_connection(a, pg)) {
         set_why(a->s, SB_POSTGRES_LATER, "cannot connect", PQerrorMessage(pg));
+        a->s->skipped = (a->s->skipped + 1) % sb_postgres_settings_hosts(a->s->settings);
         return;
     }
     set_why(a->s, SB_POSTGRES_LATER, "cannot listen", "no answer in time");
