@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The etcd store on real servers: the kit, and failures of servers, leases, watches and logins.
 
-    etcd_test.py kit | failures LATE_LOOP_TEST CLIENT | cluster
+    etcd_test.py kit | failures LATE_LOOP_TEST CLIENT TURNS | cluster
 """
 import base64
 import contextlib
@@ -94,6 +94,14 @@ class Counting(Relay):
     def accept(self):
         self.accepted += 1
         super().accept()
+
+
+@mode("failures")
+def a_key_that_is_made_anew_while_its_watch_begins_is_not_taken_for_the_one_before():
+    """A wake-up that is lost costs a lease."""
+    begin = now()
+    subprocess.run([sys.argv[4], url("?ttl=20s&transition=20s"), "200"], check=True, timeout=PATIENCE * 4)
+    true(now() - begin < 20, f"it took {now() - begin}")
 
 
 @mode("failures")

@@ -2,8 +2,8 @@
  * look.c - which key is the first, and which contender leads. Reads only, but for the watches that
  * it leaves.
  *
- * A waiter watches the key that was created before its own, from the revision of the look on: what
- * happened before is in the look, what happens later is told.
+ * A waiter watches the key that was created before its own. What happened before the look is in the
+ * look. When the watch has begun, the waiter reads that key once more.
  */
 #include "backend/etcd/ops/ops.h"
 
@@ -16,13 +16,10 @@
 
 /* The latch may be the first from now on, so its key is deleted if the contender is not heard
  * of. */
-static void on_before_changed(void *user, enum sb_etcd_change change, int64_t lease)
+static void on_before_gone(struct sb_etcd_latch *latch)
 {
-    struct sb_etcd_latch *latch = user;
     simba_backend *store = latch->mutex->store;
 
-    (void)change;
-    (void)lease;
     latch->before = 0;
     sb_etcd_unwatch(&store->watches, &latch->watcher);
     if (!latch->granted && latch->node != SB_ETCD_NODE_NONE) {
@@ -34,7 +31,52 @@ static void on_before_changed(void *user, enum sb_etcd_change change, int64_t le
         sb_etcd_job_answer_nobody(latch->active);
 }
 
-static void watch_before(struct sb_etcd_job *job, int64_t before, int64_t revision)
+/* Its contender may have made another key of that name meanwhile, which is behind mine. */
+static void on_before_read(struct sb_etcd_job *job)
+{
+    Etcd__RangeAnswer *answer = sb_etcd_job_range_answer(job);
+
+    if (answer == NULL)
+        return;
+    if (answer->n_kvs == 0 || answer->kvs[0]->create_revision > job->latch->created)
+        on_before_gone(job->latch);
+    sb_etcd_free_message(answer);
+    sb_etcd_job_end(job);
+}
+
+void sb_etcd_look_before(struct sb_etcd_job *job)
+{
+    struct sb_etcd_range range;
+    char key[SB_ETCD_KEY_SIZE];
+
+    if (!sb_etcd_job_take_permit(job, sb_etcd_look_before))
+        return;
+    if (job->latch->before == 0) {
+        sb_etcd_job_end(job);
+        return;
+    }
+    sb_etcd_key(key, job->store->options.prefix, job->mutex->name, job->latch->before);
+    sb_etcd_range_key(&range, key);
+    sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_before_read);
+}
+
+static void on_before_changed(void *user, enum sb_etcd_change change, int64_t lease)
+{
+    struct sb_etcd_latch *latch = user;
+    struct sb_etcd_job *job = NULL;
+
+    (void)lease;
+    if (change == SB_ETCD_MISSED)
+        job = sb_etcd_job_create(latch->mutex->store, latch->mutex, latch);
+    if (job == NULL) {
+        on_before_gone(latch);
+        return;
+    }
+    job->op = SIMBA_OP_READ;
+    sb_etcd_job_queue(job);
+}
+
+static void watch_before(struct sb_etcd_job *job, int64_t before)
 {
     struct sb_etcd_latch *latch = job->latch;
     struct sb_etcd_watches *watches = &job->store->watches;
@@ -44,7 +86,7 @@ static void watch_before(struct sb_etcd_job *job, int64_t before, int64_t revisi
         return;
     sb_etcd_unwatch(watches, &latch->watcher);
     sb_etcd_key(key, job->store->options.prefix, job->mutex->name, before);
-    latch->watcher = sb_etcd_watch(watches, key, false, revision + 1, on_before_changed, latch);
+    latch->watcher = sb_etcd_watch(watches, key, false, on_before_changed, latch);
     latch->before = latch->watcher != NULL ? before : 0; /* without memory it asks again */
 }
 
@@ -53,13 +95,14 @@ static void on_folder_changed(void *user, enum sb_etcd_change change, int64_t le
 {
     struct sb_etcd_mutex *mutex = user;
     const struct simba_backend_host *host = mutex->store->host;
+    bool is_mere_waiter = (change == SB_ETCD_PUT && mutex->owner_lease != 0) ||
+                          (change == SB_ETCD_DELETED && mutex->owner_lease != lease);
 
-    if (change == SB_ETCD_MISSED || (change == SB_ETCD_PUT && mutex->owner_lease == 0) ||
-        (change == SB_ETCD_DELETED && mutex->owner_lease == lease))
+    if (!is_mere_waiter)
         host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
 }
 
-static void watch_folder(struct sb_etcd_mutex *mutex, int64_t revision)
+static void watch_folder(struct sb_etcd_mutex *mutex)
 {
     simba_backend *store = mutex->store;
     char folder[SB_ETCD_KEY_SIZE];
@@ -67,8 +110,7 @@ static void watch_folder(struct sb_etcd_mutex *mutex, int64_t revision)
     if (mutex->observers == 0 || mutex->watcher != NULL)
         return;
     sb_etcd_folder(folder, store->options.prefix, mutex->name);
-    mutex->watcher =
-        sb_etcd_watch(&store->watches, folder, true, revision + 1, on_folder_changed, mutex);
+    mutex->watcher = sb_etcd_watch(&store->watches, folder, true, on_folder_changed, mutex);
 }
 
 /* ---- The first key --------------------------------------------------------------------------- */
@@ -102,7 +144,7 @@ void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first
 
     job->mutex->owner_lease = kv != NULL ? kv->lease : 0;
     job->waiters = first->count > 0 ? first->count - 1 : 0;
-    watch_folder(job->mutex, revision);
+    watch_folder(job->mutex);
     if (kv == NULL) {
         sb_etcd_job_answer_nobody(job);
         return;
@@ -114,7 +156,7 @@ void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first
     if (job->other != NULL && job->other(job, kv))
         return;
     if (before != NULL && job->op == SIMBA_OP_ACQUIRE && before->lease != 0)
-        watch_before(job, before->lease, revision);
+        watch_before(job, before->lease);
     sb_etcd_id_of(owner, kv->value.data, kv->value.len, kv->lease);
     sb_etcd_job_answer_other(job, owner, (uint64_t)kv->create_revision);
 }

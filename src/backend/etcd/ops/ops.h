@@ -128,7 +128,10 @@ bool sb_etcd_job_again(struct sb_etcd_job *job);
  * that is gone. */
 void sb_etcd_look(struct sb_etcd_job *job);
 
-/* The same when the answer is there: the first key, and the one before mine. */
+/* Whether the key before that of the latch is still there; a job without a request. */
+void sb_etcd_look_before(struct sb_etcd_job *job);
+
+/* The same as a look when the answer is there: the first key, and the one before mine. */
 void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first,
                          const Etcd__KeyValue *before, int64_t revision);
 

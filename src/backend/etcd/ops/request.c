@@ -203,7 +203,10 @@ void sb_etcd_request_begin(struct sb_etcd_job *job)
         sb_etcd_drop_key(job, sb_etcd_job_end);
         break;
     default:
-        sb_etcd_look(job);
+        if (job->request != NULL)
+            sb_etcd_look(job);
+        else
+            sb_etcd_look_before(job);
         break;
     }
 }

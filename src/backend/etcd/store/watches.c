@@ -25,7 +25,6 @@ static bool add_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher *
     message.ask_case = ETCD__WATCH_ASK__ASK_CREATE;
     message.create = &create;
     create.key = (ProtobufCBinaryData){strlen(watcher->key), (uint8_t *)watcher->key};
-    create.start_revision = watcher->from;
     create.watch_id = watcher->id;
     if (watcher->folder) {
         sb_etcd_range_end(end, watcher->key);
@@ -81,9 +80,8 @@ static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
         const Etcd__Event *event = answer->events[i];
         struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
 
-        if (watcher == NULL || event->kv == NULL || event->kv->mod_revision >= SB_ETCD_REVISION_MAX)
+        if (watcher == NULL || event->kv == NULL)
             return;
-        watcher->from = event->kv->mod_revision + 1;
         watcher->changed(watcher->user,
                          event->type == ETCD__EVENT__TYPE__PUT ? SB_ETCD_PUT : SB_ETCD_DELETED,
                          lease_of(event->kv));
@@ -98,8 +96,16 @@ static void send_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher 
         sb_etcd_watches_tend(w);
 }
 
-/* Compacted: it goes on with the present. Otherwise the server does not want it, and the next look
- * of its owner tells the reason. */
+static void on_begun(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
+{
+    struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
+
+    if (watcher != NULL)
+        watcher->changed(watcher->user, SB_ETCD_MISSED, 0);
+}
+
+/* What it had not sent yet was compacted: it begins again. Otherwise the server does not want it,
+ * and the next look of its owner tells the reason. */
 static void on_canceled(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
 {
     struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
@@ -107,11 +113,11 @@ static void on_canceled(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
     if (watcher == NULL)
         return;
     if (answer->compact_revision > 0) {
-        watcher->from = 0;
         watcher->id = ++w->last_id;
         send_create(w, watcher);
+    } else {
+        watcher->changed(watcher->user, SB_ETCD_REFUSED, 0);
     }
-    watcher->changed(watcher->user, SB_ETCD_MISSED, 0);
 }
 
 static void on_answer(struct sb_etcd_call *call, const void *bytes, size_t length)
@@ -121,6 +127,8 @@ static void on_answer(struct sb_etcd_call *call, const void *bytes, size_t lengt
 
     if (answer != NULL && answer->canceled)
         on_canceled(w, answer);
+    else if (answer != NULL && answer->created)
+        on_begun(w, answer);
     else if (answer != NULL)
         tell_events(w, answer);
     sb_etcd_free_message(answer);
@@ -172,7 +180,7 @@ int64_t sb_etcd_watches_tend(struct sb_etcd_watches *w)
 /* ---- Watchers -------------------------------------------------------------------------------- */
 
 struct sb_etcd_watcher *
-sb_etcd_watch(struct sb_etcd_watches *w, const char *key, bool folder, int64_t from,
+sb_etcd_watch(struct sb_etcd_watches *w, const char *key, bool folder,
               void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user)
 {
     size_t size = strlen(key) + 1;
@@ -183,7 +191,6 @@ sb_etcd_watch(struct sb_etcd_watches *w, const char *key, bool folder, int64_t f
     *watcher = (struct sb_etcd_watcher){.next = w->first,
                                         .back = &w->first,
                                         .id = ++w->last_id,
-                                        .from = from,
                                         .changed = changed,
                                         .user = user,
                                         .folder = folder};

@@ -1,8 +1,9 @@
 /*
  * watches.h - the one stream of watches that a client has, and its watchers.
  *
- * What a watcher is told are hints. After a reconnect it goes on from the revision behind what it
- * was told; where that was compacted away it is told that something may have happened.
+ * What a watcher is told are hints. A watch begins with the present, because a server looks for
+ * what lies in the past every 100 ms only. When it has begun, at first or after a reconnect, the
+ * watcher is told that something may have happened before.
  */
 #ifndef SB_ETCD_WATCHES_H
 #define SB_ETCD_WATCHES_H
@@ -12,14 +13,14 @@
 enum sb_etcd_change {
     SB_ETCD_PUT,
     SB_ETCD_DELETED,
-    SB_ETCD_MISSED /* something may have happened */
+    SB_ETCD_MISSED, /* something may have happened */
+    SB_ETCD_REFUSED /* the same, and the server has ended the watch */
 };
 
 struct sb_etcd_watcher {
     struct sb_etcd_watcher *next;
     struct sb_etcd_watcher **back;
     int64_t id;
-    int64_t from; /* the first revision that it has not been told of; 0: from now on */
     /* It may begin and end watchers, also this one. `lease`: of the key that has changed, if its
      * name ends in one. */
     void (*changed)(void *user, enum sb_etcd_change change, int64_t lease);
@@ -39,9 +40,9 @@ struct sb_etcd_watches {
     int64_t restart_ms; /* not before: the stream has just ended */
 };
 
-/* Begins, from revision `from` on; NULL when memory is short. */
+/* Begins; NULL when memory is short. */
 struct sb_etcd_watcher *
-sb_etcd_watch(struct sb_etcd_watches *watches, const char *key, bool folder, int64_t from,
+sb_etcd_watch(struct sb_etcd_watches *watches, const char *key, bool folder,
               void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user);
 
 /* Ends it and makes it NULL, where it is not. */
