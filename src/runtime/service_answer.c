@@ -52,6 +52,17 @@ static bool is_away(struct sb_service *s, int64_t now_ms)
     return now_ms - s->failing_since_ms >= sb_later(timing->ttl_ms, timing->transition_ms);
 }
 
+/* While a store does not serve, an acquire and a look fail in turns, each in its own way. */
+static bool is_outage(int code)
+{
+    return code == SIMBA_EUNKNOWN || simba_error_group(code) == SIMBA_GROUP_UNAVAILABLE;
+}
+
+static bool is_other_failure(int before, int code)
+{
+    return before != code && !(is_outage(before) && is_outage(code));
+}
+
 static void keep_error(struct sb_service *s, const struct simba_request *wire,
                        const struct simba_reply *reply)
 {
@@ -65,7 +76,7 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
     sb_lock_take(&s->engine->state_lock);
     if (s->last_error == NULL)
         s->last_error = sb_alloc_zero(sizeof *s->last_error);
-    warn = s->last_error == NULL || s->last_error->code != reply->code ||
+    warn = s->last_error == NULL || is_other_failure(s->last_error->code, reply->code) ||
            now_ms - s->warned_at_ms >= WARN_INTERVAL_MS || away != s->away_told;
     s->away_told = away;
     if (warn)

@@ -294,6 +294,40 @@ static void the_end_of_an_outage_is_told_once(void **state)
     assert_int_equal(atomic_load(&heard.errors), 0);
 }
 
+static uint64_t errors_of(simba_client *client)
+{
+    struct simba_metrics metrics = SIMBA_METRICS_INIT;
+
+    assert_int_equal(simba_client_metrics(client, &metrics), SIMBA_OK);
+    return metrics.errors;
+}
+
+/* An acquire may have been carried out, a look has not: two codes, one outage. */
+static void an_outage_that_shows_in_two_ways_is_told_once(void **state)
+{
+    struct heard heard = {.text = "cannot acquire"};
+    struct simba_client_options options = heard_by(&heard);
+    struct sb_shim *shim;
+    simba_client *client;
+    struct probe p = {0};
+
+    (void)state;
+    client = open_shim("memory:two-ways?ttl=20s&transition=20s", &options, &shim, &p);
+    for (uint64_t i = 0; i < 4; i++) {
+        sb_shim_refuse(shim, SB_SHIM_ALL, i % 2 == 0 ? SIMBA_EUNAVAILABLE : SIMBA_ESTORE);
+        if (i == 0)
+            probe_start(&p);
+        for (uint64_t before = errors_of(client); errors_of(client) < before + 1 + (i > 0);)
+            test_pause_ms(1);
+    }
+    sb_shim_let_go(shim);
+    probe_wait_owner(&p);
+    probe_end(&p);
+    probe_close(client);
+    sb_shim_free(shim);
+    assert_int_equal(atomic_load(&heard.others), 1);
+}
+
 static void work_that_failed_is_an_error(void **state)
 {
     struct heard heard = {.text = "failed with 7"};
@@ -450,6 +484,7 @@ int main(void)
         cmocka_unit_test(a_lost_lease_is_an_error),
         cmocka_unit_test(a_store_that_fails_for_longer_than_a_lease_is_an_error),
         cmocka_unit_test(the_end_of_an_outage_is_told_once),
+        cmocka_unit_test(an_outage_that_shows_in_two_ways_is_told_once),
         cmocka_unit_test(work_that_failed_is_an_error),
         cmocka_unit_test(a_dropped_callback_is_an_error),
         cmocka_unit_test(the_library_prints_nothing),
