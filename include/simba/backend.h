@@ -73,7 +73,7 @@ extern "C" {
 
 /* The version of all structs and functions of this header. It grows with each change of them. The
  * library refuses a backend that was built with another one. */
-#define SIMBA_BACKEND_ABI 7
+#define SIMBA_BACKEND_ABI 8
 
 struct uv_loop_s;
 
@@ -93,10 +93,10 @@ enum simba_op {
     SIMBA_OP_GUARD,
     /* If the owner is `id` and the record's revision is `revision`: end its lease and wake the next
      * waiter. With `reserve_ms` the mutex is reserved for that waiter, and the waiter behind it is
-     * told so. With revision 0 release nothing; the answer need not name the owner. Always remove
-     * `id` from the wait queue, and pass on what is reserved for it. In a store of sessions
-     * (duty 9) that includes an entry that has come first, as long as no ACQUIRE or GUARD has told
-     * `id` that it owns. */
+     * told so; at least once in a reservation's length the last waiter is told, too. With revision
+     * 0 release nothing; the answer need not name the owner. Always remove `id` from the wait
+     * queue, and pass on what is reserved for it. In a store of sessions (duty 9) that includes an
+     * entry that has come first, as long as no ACQUIRE or GUARD has told `id` that it owns. */
     SIMBA_OP_RELEASE,
     /* Return the owner, change nothing. With an `id`: as an answer to that contender, with the
      * revision that it would release. */
@@ -192,8 +192,10 @@ struct simba_reply {
 enum simba_notice {
     SIMBA_NOTICE_RELEASED, /* the mutex became free: waiters should try now */
     SIMBA_NOTICE_CHANGED,  /* the owner changed: observers should look */
-    SIMBA_NOTICE_RESERVED  /* the mutex is reserved for the waiter before `id`: that one should try
-                              when the reservation is over */
+    SIMBA_NOTICE_RESERVED, /* the mutex is reserved for the waiter before `id`: `id` should try when
+                              the reservation is over */
+    SIMBA_NOTICE_STANDBY   /* the mutex is reserved for another waiter: `id`, the last one, should
+                              try in case the first two hang, when three times that is over */
 };
 
 /* A function to run on the loop thread. The memory is the backend's until `run` is called. */

@@ -94,10 +94,16 @@ static void on_wake(struct sb_machine *m, int64_t now_ms)
 }
 
 /* The waiter before this one may acquire until its reservation ends. After that it is this one's
- * turn. */
-static void on_reserved(struct sb_machine *m, int64_t now_ms)
+ * turn. The last of the queue comes in case the first two hang. It is told once in the length of a
+ * reservation, and so waits for three of them:
+ *
+ *     told          another release                                    tries
+ *       |- reservation -|- reserved for the first -|- the second tries -|
+ */
+static void on_reserved(struct sb_machine *m, int reservations, int64_t now_ms)
 {
-    int64_t over_ms = sb_machine_reservation_over_ms(m, m->timing->reserve_ms, 1, now_ms);
+    int64_t left_ms = reservations * m->timing->reserve_ms;
+    int64_t over_ms = sb_machine_reservation_over_ms(m, left_ms, 1, now_ms);
 
     if (!sb_machine_is_active(m) || m->held || !m->touched)
         return;
@@ -155,7 +161,10 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
         on_changed(m, e->now_ms);
         break;
     case SB_EVENT_RESERVED:
-        on_reserved(m, e->now_ms);
+        on_reserved(m, 1, e->now_ms);
+        break;
+    case SB_EVENT_STANDBY:
+        on_reserved(m, 3, e->now_ms);
         break;
     case SB_EVENT_RETURNED:
         on_returned(m, e->returned);

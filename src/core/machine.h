@@ -46,6 +46,7 @@ enum sb_event_type {
     SB_EVENT_WAKE,        /* a notice says that the mutex was released */
     SB_EVENT_CHANGED,     /* a notice says that the owner changed */
     SB_EVENT_RESERVED,    /* a notice says that it is reserved for the waiter before this one */
+    SB_EVENT_STANDBY,     /* the same for one further in front, and that the next may hang, too */
     SB_EVENT_RETURNED,    /* `returned` callbacks have returned */
     SB_EVENT_SESSION_LOST /* the store has forgotten all that was held */
 };

@@ -172,10 +172,13 @@ static bool concerns_any(const struct notice *notice)
 void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice what,
                      const char *mutex, const char *id)
 {
-    enum sb_event_type event = what == SIMBA_NOTICE_CHANGED    ? SB_EVENT_CHANGED
-                               : what == SIMBA_NOTICE_RESERVED ? SB_EVENT_RESERVED
-                                                               : SB_EVENT_WAKE;
-    struct notice notice = make_notice(sb_engine_of_host(host), event, mutex, id);
+    static const enum sb_event_type events[] = {
+        [SIMBA_NOTICE_RELEASED] = SB_EVENT_WAKE,
+        [SIMBA_NOTICE_CHANGED] = SB_EVENT_CHANGED,
+        [SIMBA_NOTICE_RESERVED] = SB_EVENT_RESERVED,
+        [SIMBA_NOTICE_STANDBY] = SB_EVENT_STANDBY,
+    };
+    struct notice notice = make_notice(sb_engine_of_host(host), events[what], mutex, id);
 
     if (concerns_any(&notice))
         post(&notice); /* a courtesy: without memory the next scheduled attempt finds out */

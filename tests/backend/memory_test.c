@@ -122,6 +122,21 @@ static void what_is_reserved_for_one_waiter_is_left_to_it(void **state)
     assert_true(host_close(&host));
 }
 
+static void the_last_is_told_in_case_the_first_two_hang(void **state)
+{
+    struct host host;
+    struct call call;
+
+    assert_int_equal(host_open(&host, "memory:standby"), SIMBA_OK);
+    call = host_do(&host, SIMBA_OP_ACQUIRE, "m", "a", 0);
+    for (const char *id = "bcde"; *id != '\0'; id++)
+        host_reserve(&host, SIMBA_OP_ACQUIRE, "m", (char[]){*id, '\0'}, 0, RESERVE_MS);
+    host_reserve(&host, SIMBA_OP_RELEASE, "m", "a", call.revision, RESERVE_MS);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_STANDBY, "m", NULL), 1);
+    assert_int_equal(host_notices(&host, SIMBA_NOTICE_STANDBY, "m", "e"), 1);
+    assert_true(host_close(&host));
+}
+
 static bool c_owns(void *host)
 {
     return strcmp(host_reserve(host, SIMBA_OP_ACQUIRE, "m", "c", 0, 1).owner, "c") == 0;
@@ -289,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_waiter_that_gives_up_passes_the_wake_up_on),
         cmocka_unit_test(a_waiter_that_gives_up_wakes_nobody_while_the_mutex_is_owned),
         cmocka_unit_test(what_is_reserved_for_one_waiter_is_left_to_it),
+        cmocka_unit_test(the_last_is_told_in_case_the_first_two_hang),
         cmocka_unit_test(a_reservation_ends_by_the_clock),
         cmocka_unit_test(a_reservation_is_passed_on_by_the_one_that_leaves),
         cmocka_unit_test(a_contender_that_is_not_fair_takes_what_is_reserved),

@@ -113,9 +113,40 @@ static void close_clients(void)
         assert_true(host_close(&clients[i]));
 }
 
+/* "a" has released, and "b", "c" and "d" wait in this order. */
+static void release_to_three(const struct file *file)
+{
+    struct call held;
+
+    open_clients(file);
+    held = own(&clients[0], "a");
+    join(&clients[1], "b", "a", 1);
+    join(&clients[2], "c", "a", 2);
+    join(&clients[3], "d", "a", 3);
+    release(&clients[0], &held);
+}
+
 /* ---- Order ----------------------------------------------------------------------------------- */
 
-static void a_release_tells_the_first_two_and_nobody_else(void **state)
+static void a_release_tells_the_first_two_and_nobody_in_between(void **state)
+{
+    struct file *file = *state;
+
+    release_to_three(file);
+    assert_true(host_wait_notice(&clients[1], SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RESERVED, "m", "c"));
+    own(&clients[1], "b");
+    assert_line(&clients[0], "c", "d");
+    assert_int_equal(acquire(&clients[3], "d").place, 2);
+    assert_int_equal(host_notices(&clients[1], SIMBA_NOTICE_RELEASED, "m", NULL), 1);
+    assert_int_equal(host_notices(&clients[2], SIMBA_NOTICE_RELEASED, "m", NULL), 0);
+    assert_int_equal(host_notices(&clients[3], SIMBA_NOTICE_RELEASED, "m", NULL), 0);
+    assert_int_equal(host_notices(&clients[3], SIMBA_NOTICE_RESERVED, "m", NULL), 0);
+    close_clients();
+}
+
+/* It is told by the first release of each span of the clock that is as long as a reservation. */
+static void the_last_is_told_as_well_now_and_then(void **state)
 {
     struct file *file = *state;
     struct call held;
@@ -125,16 +156,15 @@ static void a_release_tells_the_first_two_and_nobody_else(void **state)
     join(&clients[1], "b", "a", 1);
     join(&clients[2], "c", "a", 2);
     join(&clients[3], "d", "a", 3);
-    release(&clients[0], &held);
-    assert_true(host_wait_notice(&clients[1], SIMBA_NOTICE_RELEASED, "m", "b"));
-    assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RESERVED, "m", "c"));
+    ask(&clients[0], SIMBA_OP_RELEASE, "a", held.revision, INT64_C(1) << 40);
     held = own(&clients[1], "b");
-    assert_line(&clients[0], "c", "d");
-    assert_int_equal(acquire(&clients[3], "d").place, 2);
-    assert_int_equal(host_notices(&clients[1], SIMBA_NOTICE_RELEASED, "m", NULL), 1);
-    assert_int_equal(host_notices(&clients[2], SIMBA_NOTICE_RELEASED, "m", NULL), 0);
-    assert_int_equal(host_notices(&clients[3], SIMBA_NOTICE_RELEASED, "m", NULL), 0);
-    assert_int_equal(host_notices(&clients[3], SIMBA_NOTICE_RESERVED, "m", NULL), 0);
+    join(&clients[0], "a", "b", 3);
+    await_the_end_of_the_reservation();
+    release(&clients[1], &held);
+    assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RELEASED, "m", "c"));
+    assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_RESERVED, "m", "d"));
+    assert_true(host_wait_notice(&clients[0], SIMBA_NOTICE_STANDBY, "m", "a"));
+    assert_int_equal(host_notices(&clients[3], SIMBA_NOTICE_STANDBY, "m", NULL), 0);
     close_clients();
 }
 
@@ -301,14 +331,8 @@ static void a_late_waiter_does_not_lose_its_place_to_the_one_that_it_is_reserved
 static void a_waiter_that_leaves_passes_it_on(void **state)
 {
     struct file *file = *state;
-    struct call held;
 
-    open_clients(file);
-    held = own(&clients[0], "a");
-    join(&clients[1], "b", "a", 1);
-    join(&clients[2], "c", "a", 2);
-    join(&clients[3], "d", "a", 3);
-    release(&clients[0], &held);
+    release_to_three(file);
     assert_int_equal(ask(&clients[1], SIMBA_OP_RELEASE, "b", 0, RESERVE_MS).code, SIMBA_OK);
     assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RELEASED, "m", "c"));
     assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_RESERVED, "m", "d"));
@@ -323,12 +347,7 @@ static void one_that_leaves_reserves_nothing_again_for_one_that_did_not_come(voi
     struct file *file = *state;
     struct call held;
 
-    open_clients(file);
-    held = own(&clients[0], "a");
-    join(&clients[1], "b", "a", 1);
-    join(&clients[2], "c", "a", 2);
-    join(&clients[3], "d", "a", 3);
-    release(&clients[0], &held);
+    release_to_three(file);
     await_the_end_of_the_reservation();
     assert_int_equal(ask(&clients[3], SIMBA_OP_RELEASE, "d", 0, RESERVE_MS).code, SIMBA_OK);
     assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RELEASED, "m", "c"));
@@ -611,7 +630,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_FILE(a_killed_waiter_is_passed_over_at_once),
         ON_FILE(a_stopped_waiter_costs_one_reservation),
-        ON_FILE(a_release_tells_the_first_two_and_nobody_else),
+        ON_FILE(a_release_tells_the_first_two_and_nobody_in_between),
+        ON_FILE(the_last_is_told_as_well_now_and_then),
         ON_FILE(contenders_of_one_client_are_told_one_by_one),
         ON_FILE(a_newcomer_waits_behind_a_reservation),
         ON_FILE(a_newcomer_that_is_not_fair_does_not),

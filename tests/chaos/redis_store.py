@@ -107,7 +107,10 @@ def keys_left(server):
     """Tokens and the size of a semaphore stay for good, and a reservation for a moment; owners and waiters must not."""
     def may_stay(key):
         return key == SIZE or key.endswith(":fence") or (key.endswith(":reserved") and server.ask(f"PTTL {key}") != -1)
-    return [key for key in server.ask("KEYS simba:*") if not may_stay(key)]
+    def describe(key):
+        value = server.ask(f"GET {key}") if server.ask(f"TYPE {key}") == "string" else ""
+        return f"{key} {value} for {server.ask(f'PTTL {key}')} ms at port {server.port}"
+    return [describe(key) for key in server.ask("KEYS simba:*") if not may_stay(key)]
 
 
 def waiters_of(server):

@@ -60,11 +60,12 @@ class LibraryWorker:
             return False
 
     def has_failed_to_leave(self):
-        """Whether a request has failed while it stopped."""
+        """Whether a request has failed while it stopped, or the last stop of one of its contenders was given up."""
         with open(os.path.join(self.world.folder, self.title + ".journal"), encoding="utf-8") as file:
             words = [line.split() for line in file]
         errors = {one[1]: one[2] for one in words if len(one) > 2 and one[1] in ("ending", "ended")}
-        return errors.get("ending") != errors.get("ended")
+        last_stops = {one[3]: int(one[4]) for one in words if len(one) > 4 and one[1] == "stopped"}
+        return errors.get("ending") != errors.get("ended") or any(last_stops.values())
 
     def is_holder(self, who):
         return who is not None and who.split("/")[0] == self.title

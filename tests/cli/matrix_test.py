@@ -13,7 +13,7 @@ import sys
 
 import stores
 from cuts import Relay
-from program import (LEASE, PATIENCE, PROGRAM, Simba, contains, equal, is_alive, lines, now, number, read, run, true,
+from program import (LEASE, PATIENCE, PROGRAM, Simba, Skipped, contains, equal, is_alive, lines, now, number, read, run, true,
                      wait_until, write)
 
 ONE = stores.OneStore(sys.argv[1])
@@ -74,6 +74,35 @@ def the_exit_codes_are_those_of_the_table():
                             (78, ["--ttl", "1ms", "--transition", "1ms", "lock", "m", "true"])):
         program = run(*arguments)
         true(program.code == code, f"{arguments}: {program.code}, {program.said()}")
+
+
+@ONE.case
+def three_waiters_that_hang_in_front_cost_no_lease():
+    if ONE.name in ("zookeeper", "etcd"):
+        raise Skipped("there the order is strict, and a waiter that hangs keeps its place until its session ends")
+
+    def has_waiters(count):
+        return json.loads(read(run("status", "--json", "m").out))[0]["waiters"] == count
+
+    def wait_as(name, count):
+        waiter = Simba(*LONG, "lock", "m", "--", "touch", name)
+        wait_until(lambda: has_waiters(count), f"{count} wait")
+        return waiter
+
+    holder = Simba(*LONG, "lock", "m", "--", "bash", "-c", "touch held; until [ -e go ]; do sleep 0.02; done")
+    wait_until(lambda: os.path.exists("held"), "it is held")
+    hung = [wait_as(f"late{i}", i + 1) for i in range(3)]
+    alive = wait_as("ran", 4)
+    for waiter in hung:
+        waiter.stop()
+    begin = now()
+    write("go", "")
+    equal((holder.wait(), alive.wait()), (0, 0))
+    took = now() - begin
+    for waiter in hung:
+        waiter.send(signal.SIGCONT)
+    equal([waiter.wait() for waiter in hung], [0, 0, 0])
+    true(took < 5, f"it took {took}")
 
 
 @ONE.case

@@ -130,6 +130,21 @@ static void the_second_comes_when_the_reservation_of_the_first_is_over(void **st
     assert_int_equal(d.step.request.op, SIMBA_OP_ACQUIRE);
 }
 
+static void the_last_comes_when_the_first_two_have_not_come(void **state)
+{
+    struct drive d;
+
+    start_with_turns(&d);
+    drive_other(&d, LEASE);
+    drive_returned(&d, 1);
+    drive_event(&d, SB_EVENT_STANDBY);
+    assert_int_equal(d.step.deadline_ms - d.now_ms, 3 * RESERVED + 2);
+    drive_event(&d, SB_EVENT_RESERVED); /* it has become the second */
+    assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2);
+    drive_event(&d, SB_EVENT_STANDBY);
+    assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2);
+}
+
 static void a_reservation_means_nothing_to_an_owner(void **state)
 {
     struct drive d;
@@ -142,6 +157,7 @@ static void a_reservation_means_nothing_to_an_owner(void **state)
     drive_returned(&d, 1);
     deadline_ms = d.step.deadline_ms;
     drive_event(&d, SB_EVENT_RESERVED);
+    drive_event(&d, SB_EVENT_STANDBY);
     assert_int_equal(d.step.deadline_ms, deadline_ms);
     assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
 }
@@ -320,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_mutex_that_is_reserved_for_another_is_tried_when_that_is_over),
         cmocka_unit_test(a_waiter_without_a_place_comes_after_all_turns),
         cmocka_unit_test(the_second_comes_when_the_reservation_of_the_first_is_over),
+        cmocka_unit_test(the_last_comes_when_the_first_two_have_not_come),
         cmocka_unit_test(a_reservation_means_nothing_to_an_owner),
         cmocka_unit_test(a_contender_waits_for_a_lease_that_is_longer_than_its_own),
         cmocka_unit_test(a_slow_answer_does_not_make_a_contender_come_early),

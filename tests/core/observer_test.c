@@ -103,6 +103,24 @@ static void it_looks_at_once_and_then_runs(void **state)
     assert_int_equal(w.step.deadline_ms, NOW + POLL);
 }
 
+static void it_looks_some_times_soon_after_a_release(void **state)
+{
+    static const int64_t rests[] = {20, 80, 320, POLL, POLL};
+    struct watch w;
+
+    start(&w);
+    answer(&w, "a", 1600);
+    returned(&w);
+    event_of(&w, SB_EVENT_CHANGED);
+    for (size_t i = 0; i < sizeof rests / sizeof rests[0]; i++) {
+        answer(&w, "", 0);
+        assert_int_equal(w.step.changed, i == 0);
+        assert_int_equal(w.step.deadline_ms - w.now_ms, rests[i]);
+        tick_at(&w, w.step.deadline_ms);
+        assert_int_equal(w.step.request.op, SIMBA_OP_READ);
+    }
+}
+
 static void it_tells_every_change_of_owner_once(void **state)
 {
     struct watch w;
@@ -277,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_looks_at_once_and_then_runs),
+        cmocka_unit_test(it_looks_some_times_soon_after_a_release),
         cmocka_unit_test(it_tells_every_change_of_owner_once),
         cmocka_unit_test(a_new_term_of_the_same_owner_is_a_change),
         cmocka_unit_test(a_lease_that_is_over_belongs_to_nobody),

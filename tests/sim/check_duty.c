@@ -292,14 +292,15 @@ void sim_check_woken(struct sim_world *w, int member)
     seen->woken |= seen->acquiring != 0;
 }
 
-/* The one before has a reservation's time, and not more: a contender that waits, and is free to
- * ask, comes then. */
-void sim_check_reserved(struct sim_world *w, int member)
+/* The one before has a reservation's time, and not more, and those further in front have three: a
+ * contender that waits, and is free to ask, comes then. */
+void sim_check_reserved(struct sim_world *w, int member, int reservations)
 {
     const struct sim_member *m = &w->members[member];
     const struct sim_seen *seen = &w->check.seen[member];
     bool owed = m->strand_busy || m->report_queued || m->returned > 0;
-    int64_t latest_ms = sim_process_ms(w, m->process) + m->timing.reserve_ms + FIRST_TURN_MS;
+    int64_t latest_ms =
+        sim_process_ms(w, m->process) + reservations * m->timing.reserve_ms + FIRST_TURN_MS;
 
     if (m->observer || m->follows || owed || seen->rival || seen->acquiring != 0)
         return;

@@ -402,13 +402,13 @@ static void tell_machine(struct sim_world *w, size_t index)
 
     sim_tell(w, "take", r->member, " op=%s answer=%s awaited=%d", sim_op_name(r->op),
              names[event.answer], sim_is_awaited(w, r));
+    sim_trace(w, "%s answer #%zu %s %s %s revision %llu code %d", m->id, index, sim_op_name(r->op),
+              names[event.answer], event.owner, (unsigned long long)event.revision, event.code);
     r->answered = true;
     if (r->life != w->processes[m->process].life)
         return; /* the asker is no more */
     w->counts[SIM_UNKNOWN] += answer == SB_ANSWER_UNKNOWN;
     sim_client_answered(w, r);
-    sim_trace(w, "%s answer #%zu %s %s %s revision %llu code %d", m->id, index, sim_op_name(r->op),
-              names[event.answer], event.owner, (unsigned long long)event.revision, event.code);
     judge_answer(w, r, &event);
 }
 
@@ -463,9 +463,9 @@ void sim_net_wake(struct sim_world *w, int member)
     send_notice(w, member, SIM_WAKE);
 }
 
-void sim_net_reserved(struct sim_world *w, int member)
+void sim_net_reserved(struct sim_world *w, int member, enum sim_event_type type)
 {
-    send_notice(w, member, SIM_RESERVED);
+    send_notice(w, member, type);
 }
 
 /* Lost, late and repeated, like any message: a follower is told none, one or two of them. */

@@ -47,6 +47,7 @@ enum sim_event_type {
     SIM_WAKE,     /* a notice that the mutex was released, true or not */
     SIM_CHANGED,  /* a notice that the owner changed, true or not */
     SIM_RESERVED, /* a notice that it is reserved for the one before, true or not */
+    SIM_STANDBY,  /* a notice that it is reserved for one further in front, true or not */
     SIM_BEGIN,    /* a callback begins */
     SIM_RETURN,   /* a callback returns */
     SIM_RETURNED, /* the machine is told so */
@@ -522,7 +523,7 @@ void sim_net_drop(struct sim_world *w, size_t request); /* an event that referre
 void sim_net_wake(struct sim_world *w, int member);
 
 /* Tells contenders that follow that the owner changed. */
-void sim_net_reserved(struct sim_world *w, int member);
+void sim_net_reserved(struct sim_world *w, int member, enum sim_event_type type);
 void sim_net_change(struct sim_world *w);
 void sim_net_expelled(struct sim_world *w, int process);
 
@@ -605,7 +606,7 @@ void sim_check_belief_ended(struct sim_world *w, int member);
 void sim_check_given_back(struct sim_world *w, const struct sim_request *request,
                           const struct sb_event *event, const struct sim_seen *before);
 void sim_check_prod(struct sim_world *w, int member);
-void sim_check_reserved(struct sim_world *w, int member);
+void sim_check_reserved(struct sim_world *w, int member, int reservations);
 void sim_check_woken(struct sim_world *w, int member);
 void sim_check_wake_kept(struct sim_world *w, const struct sim_request *request,
                          const struct sb_event *event, const struct sim_seen *before);

@@ -212,27 +212,30 @@ static void guard(struct sim_world *w, const struct sim_request *r)
 
 /* ---- Wake-ups -------------------------------------------------------------------------------- */
 
-/* The oldest waiter, alive or not. */
-static int oldest_waiter(const struct sim_world *w)
+/* The oldest and the newest waiter, alive or not. */
+static void find_waiters(const struct sim_world *w, int *ret_oldest, int *ret_newest)
 {
-    int oldest = SIM_NOBODY;
+    const struct sim_waiter *waiters = w->store.waiters;
 
+    *ret_oldest = *ret_newest = SIM_NOBODY;
     for (int i = 0; i < w->member_count; i++) {
-        const struct sim_waiter *waiter = &w->store.waiters[i];
-
-        if (waiter->waiting &&
-            (oldest == SIM_NOBODY || waiter->joined < w->store.waiters[oldest].joined))
-            oldest = i;
+        if (!waiters[i].waiting)
+            continue;
+        if (*ret_oldest == SIM_NOBODY || waiters[i].joined < waiters[*ret_oldest].joined)
+            *ret_oldest = i;
+        if (*ret_newest == SIM_NOBODY || waiters[i].joined > waiters[*ret_newest].joined)
+            *ret_newest = i;
     }
-    return oldest;
 }
 
 /* A store without a queue tells everybody, one with a queue its head, which may be dead: then the
- * one behind it comes when the reservation is over. */
+ * one behind it comes when the reservation is over; and the last one, if that is dead, too. */
 static void wake(struct sim_world *w, int64_t reserve_ms)
 {
-    int oldest = oldest_waiter(w);
+    int oldest;
+    int newest;
 
+    find_waiters(w, &oldest, &newest);
     if (!has_queue(w)) {
         for (int i = 0; i < w->member_count; i++)
             sim_net_wake(w, i);
@@ -245,9 +248,11 @@ static void wake(struct sim_world *w, int64_t reserve_ms)
     if (reserve_ms == 0)
         return;
     reserve(w, oldest, reserve_ms);
-    oldest = oldest_waiter(w);
+    find_waiters(w, &oldest, &newest);
     if (oldest != SIM_NOBODY)
-        sim_net_reserved(w, oldest);
+        sim_net_reserved(w, oldest, SIM_RESERVED);
+    if (newest != oldest)
+        sim_net_reserved(w, newest, SIM_STANDBY);
 }
 
 static void clear(struct sim_world *w, int64_t reserve_ms)

@@ -27,6 +27,11 @@ static void give_back(struct host *host, const struct call *held)
         SIMBA_OK);
 }
 
+static bool is_over(void *since_ms)
+{
+    return test_now_ms() - *(int64_t *)since_ms > RESERVE_MS + 5;
+}
+
 static bool waiter_owns(void *call)
 {
     *(struct call *)call = acquire(&waiter, "w");
@@ -76,9 +81,34 @@ static void a_waiter_behind_a_dead_process_is_told_when_to_come(void **state)
     assert_true(host_close(&owner));
 }
 
+/* By the first release of each span of the clock that is as long as a reservation. */
+static void the_last_in_line_is_told_as_well_in_case_the_first_two_hang(void **state)
+{
+    struct call held;
+    int64_t since_ms = test_now_ms();
+
+    assert_int_equal(host_open(&owner, server.url), SIMBA_OK);
+    assert_int_equal(host_open(&waiter, server.url), SIMBA_OK);
+    held = acquire(&owner, "a");
+    acquire(&owner, "b");
+    acquire(&owner, "c");
+    waiter.ops->listen(waiter.backend, "m", "w", true);
+    assert_int_equal(acquire(&waiter, "w").place, 3);
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "", NULL)); /* it hears */
+    assert_true(test_wait(is_over, &since_ms));
+    give_back(&owner, &held);
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_STANDBY, "m", "w"));
+    host_do(&waiter, SIMBA_OP_RELEASE, "m", "w", 0);
+    host_do(&owner, SIMBA_OP_RELEASE, "m", "c", 0);
+    host_do(&owner, SIMBA_OP_RELEASE, "m", "b", 0);
+    assert_true(host_close(&waiter));
+    assert_true(host_close(&owner));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_in_line_is_told_as_well_in_case_the_first_two_hang),
         cmocka_unit_test(a_waiter_behind_a_dead_process_is_told_when_to_come),
     };
 

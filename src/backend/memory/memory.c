@@ -203,11 +203,13 @@ static void guard(const struct simba_request *request, struct sb_memory_record *
         sb_memory_renew(record, request, now_ms);
 }
 
-/* The waiter behind the one that it is reserved for comes when the reservation is over. */
+/* The waiter behind the one that it is reserved for comes when the reservation is over, and the
+ * last one if neither does. */
 static void wake_next(const struct simba_request *request, struct sb_memory_record *record,
                       int64_t now_ms, struct notice **notices)
 {
     const struct sb_memory_waiter *first = record->waiters;
+    const struct sb_memory_waiter *last;
 
     if (first == NULL)
         return;
@@ -215,8 +217,13 @@ static void wake_next(const struct simba_request *request, struct sb_memory_reco
     if (request->reserve_ms == 0)
         return;
     sb_memory_reserve(record, sb_later(now_ms, request->reserve_ms));
-    if (record->waiters != NULL)
-        add_notice(notices, record->waiters->client, SIMBA_NOTICE_RESERVED, record->waiters->id);
+    if (record->waiters == NULL)
+        return;
+    add_notice(notices, record->waiters->client, SIMBA_NOTICE_RESERVED, record->waiters->id);
+    for (last = record->waiters; last->next != NULL;)
+        last = last->next;
+    if (last != record->waiters)
+        add_notice(notices, last->client, SIMBA_NOTICE_STANDBY, last->id);
 }
 
 /* A waiter that gives up while the mutex is free may be the one that was woken, so the next waiter

@@ -200,6 +200,9 @@ static void take_note(struct sb_postgres_listener *l, char *payload)
     case SB_POSTGRES_SAYS_RESERVED:
         host->notice(host, SIMBA_NOTICE_RESERVED, payload + 1, id);
         break;
+    case SB_POSTGRES_SAYS_STANDBY:
+        host->notice(host, SIMBA_NOTICE_STANDBY, payload + 1, id);
+        break;
     case SB_POSTGRES_SAYS_CHANGED:
         host->notice(host, SIMBA_NOTICE_CHANGED, payload + 1, NULL);
         break;

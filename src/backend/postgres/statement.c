@@ -215,6 +215,15 @@
     " AND w.since" OP(">=") "(SELECT since FROM first) AND w.id" OP("<>") "$2"                     \
     " ORDER BY w.since LIMIT 16) n WHERE n.client" OP("<>") "(SELECT client FROM first)"           \
     " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 1 ELSE 0 END"
+/* The last one, in case the first two hang: once in the length of a reservation, by the first
+ * release of each such span of the clock. */
+#define SPAN_OF(time) "pg_catalog.floor(" time OP("/") "$3::pg_catalog.float8)"
+#define LAST_IN_LINE                                                                               \
+    "SELECT 'l', n.id, n.client FROM (SELECT w.id, w.client FROM " WAITERS " w WHERE " IN_LINE     \
+    " AND w.since" OP(">") "(SELECT since FROM first) AND w.id" OP("<>") "$2"                      \
+    " ORDER BY w.since DESC LIMIT 1) n WHERE CASE WHEN $3::bigint" OP("=") "0 THEN false ELSE"     \
+    " EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " SPAN_OF("{term_since|0}")           \
+    OP("<>") SPAN_OF(NOW) ") END"
 #define OBSERVERS                                                                                  \
     "SELECT pg_catalog.count(" TELL_CLIENT("'c'", "''") ") FROM " WAITERS " l"                     \
     " WHERE l.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1 AND l.reserved_until" OP("<") "0"        \
@@ -224,7 +233,8 @@
     " first AS (UPDATE " WAITERS " w SET reserved_until = " NOW OP("+") "(" RESERVE_MS ")"         \
     " WHERE " OF_MUTEX " AND w.id" OP("=") "(" FIRST_IN_LINE ")"                                   \
     " RETURNING w.id, w.client, w.since),"                                                         \
-    " line AS (SELECT 'r' AS kind, id, client FROM first UNION ALL (" NEXT_CLIENT "))"             \
+    " line AS (SELECT 'r' AS kind, id, client FROM first UNION ALL (" NEXT_CLIENT ")"              \
+    " UNION ALL (" LAST_IN_LINE "))"                                                               \
     " SELECT pg_catalog.count(" TELL_CLIENT("l.kind", "l.id::pg_catalog.text") "), (" OBSERVERS    \
     "), EXISTS (SELECT FROM held) FROM line l WHERE " CAN_BE_TOLD
 

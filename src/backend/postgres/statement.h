@@ -35,7 +35,7 @@ enum sb_postgres_statement {
     SB_POSTGRES_AWAIT,   /* mutex, id: waits for a JOIN of its own that is not committed */
     SB_POSTGRES_MARK,    /* mutex, id: a free mutex that is about to be reserved */
     SB_POSTGRES_CLEAN,   /* mutex: deletes the rows that count for nothing */
-    SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the next two */
+    SB_POSTGRES_HAND_ON, /* mutex, id, reserve: reserves for the first, and tells the others */
     SB_POSTGRES_RESTORE, /* mutex, id: ends the reservations of others */
     SB_POSTGRES_NEXT,    /* mutex, id: whom it is reserved for, but not the id; who is the first */
 
@@ -77,6 +77,7 @@ enum sb_postgres_next_column {
 #define SB_POSTGRES_CHANNEL "simba_mutex"
 #define SB_POSTGRES_SAYS_RELEASED 'r'
 #define SB_POSTGRES_SAYS_RESERVED 's'
+#define SB_POSTGRES_SAYS_STANDBY 'l'
 #define SB_POSTGRES_SAYS_CHANGED 'c'
 
 /* The table of waiters, in the schema of the other. */

@@ -167,14 +167,13 @@ static void note_line(struct sb_sql_places *places, const struct sb_sql_job *job
 
 static void wake(struct sb_sql_connection *connection, const struct sb_sql_job *job)
 {
+    static const enum simba_notice notices[SB_SQL_NEXT] = {
+        SIMBA_NOTICE_RELEASED, SIMBA_NOTICE_RESERVED, SIMBA_NOTICE_STANDBY};
     const struct sb_sql_waiter *next = job->item.next;
 
-    if (next[0].id[0] != '\0')
-        connection->driver->announce(connection, SIMBA_NOTICE_RELEASED, job->request->mutex,
-                                     &next[0]);
-    if (next[1].id[0] != '\0')
-        connection->driver->announce(connection, SIMBA_NOTICE_RESERVED, job->request->mutex,
-                                     &next[1]);
+    for (size_t i = 0; i < SB_SQL_NEXT; i++)
+        if (next[i].id[0] != '\0')
+            connection->driver->announce(connection, notices[i], job->request->mutex, &next[i]);
 }
 
 static void announce(struct sb_sql_batch *batch, struct sb_sql_repository *r,

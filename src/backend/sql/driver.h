@@ -92,6 +92,10 @@ struct sb_sql_waiter {
     char client[SB_SQL_CLIENT_MAX + 1];
 };
 
+/* Those that hear of a release: the first of the queue, the one behind it, and now and then the
+ * last, in case the first two hang. */
+enum { SB_SQL_FIRST, SB_SQL_SECOND, SB_SQL_LAST, SB_SQL_NEXT };
+
 enum sb_sql_statement {
     SB_SQL_INSERT,            /* mutex: a free row; a row that is there is SIMBA_EEXISTS */
     SB_SQL_INSERT_IF_MISSING, /* mutex: a free row; a row that is there is left alone */
@@ -150,7 +154,7 @@ struct sb_sql_failure {
 struct sb_sql_sink {
     int (*row)(void *user, const struct sb_sql_record *record);
     void *user;
-    struct sb_sql_waiter *next; /* RELEASE, LEAVE: two, as those of an item; NULL: nobody asks */
+    struct sb_sql_waiter *next; /* RELEASE, LEAVE: as those of an item; NULL: nobody asks */
 };
 
 /* One statement of many that are run together, and what became of it. */
@@ -165,9 +169,8 @@ struct sb_sql_item {
     bool crowded;                /* RELEASE, LEAVE: others wait */
     struct sb_sql_record record; /* where it was found or changed */
 
-    /* RELEASE, LEAVE: whom to wake after the commit: the first of the queue, and the second, which
-     * is told of the reservation. Empty where the statement wakes them. */
-    struct sb_sql_waiter next[2];
+    /* RELEASE, LEAVE: those to tell after the commit. Empty where the statement tells them. */
+    struct sb_sql_waiter next[SB_SQL_NEXT];
 };
 
 /* variant.c: writes a statement that has two variants: of each "{one|other}" in the text the first

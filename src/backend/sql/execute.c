@@ -297,7 +297,8 @@ static int release(const struct sb_sql_batch *batch, struct sb_sql_repository *r
     const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
     struct sb_sql_waiter *next = job->item.next;
 
-    next[0].id[0] = next[1].id[0] = '\0';
+    for (size_t i = 0; i < SB_SQL_NEXT; i++)
+        next[i].id[0] = '\0';
     job->left = claim.queued || sb_sql_leaves(request);
     if (!sb_sql_leaves(request))
         return sb_sql_repository_hand_on(r, &claim, request->revision, ret_released,

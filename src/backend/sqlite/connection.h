@@ -30,8 +30,6 @@ enum sb_sqlite_statement {
     SB_SQLITE_STATEMENTS
 };
 
-#define SB_SQLITE_NEXT 2 /* waiters that hear of a release */
-
 struct sb_sqlite_connection {
     struct sb_sql_connection base; /* first: the connection is one */
     struct sb_sqlite_settings *settings;
@@ -44,19 +42,19 @@ struct sb_sqlite_connection {
     struct sb_sqlite_identity log;
     struct sb_sqlite_identity index;
     struct sb_sqlite_folder folder;
-    int64_t deadline_ms;      /* for waiting on locks */
-    int64_t running_since_ms; /* the statement, or since its last wait */
-    int64_t clock_ms;         /* of the statement that runs; 0: not asked for yet */
-    int64_t clock_offset_ms;  /* of this process's clock, ahead of the host's */
-    int64_t noted_version;    /* of the row that was changed last */
-    struct sb_sql_waiter next[SB_SQLITE_NEXT]; /* the first of the queue that are not dead */
-    int next_count;
-    int64_t first_since;           /* that the first of them waits */
-    bool first_is_late;            /* that one was too late for a reservation before */
-    char lapsed[SIMBA_ID_MAX + 1]; /* had a reservation, and did not come */
-    bool met_gone;                 /* waiters whose client is dead were met, and are in the queue */
-    bool crowded;                  /* the mutex that was used last had waiters */
-    bool committing;               /* the statement that runs has begun to commit */
+    int64_t deadline_ms;                    /* for waiting on locks */
+    int64_t running_since_ms;               /* the statement, or since its last wait */
+    int64_t clock_ms;                       /* of the statement that runs; 0: not asked for yet */
+    int64_t clock_offset_ms;                /* of this process's clock, ahead of the host's */
+    int64_t noted_version;                  /* of the row that was changed last */
+    struct sb_sql_waiter next[SB_SQL_NEXT]; /* of the queue that are not dead */
+    int next_count;                         /* 0 to 2: the first ones */
+    int64_t first_since;                    /* that the first of them waits */
+    bool first_is_late;                     /* that one was too late for a reservation before */
+    char lapsed[SIMBA_ID_MAX + 1];          /* had a reservation, and did not come */
+    bool met_gone;   /* waiters whose client is dead were met, and are in the queue */
+    bool crowded;    /* the mutex that was used last had waiters */
+    bool committing; /* the statement that runs has begun to commit */
     uint64_t random;
     int commits;    /* counted while the connection is young */
     bool log_moved; /* by the last commit, all of it: see sb_sqlite_log_begin */

@@ -20,8 +20,6 @@
 
 #include <string.h>
 
-#define NEXT 2 /* the waiter that the mutex is reserved for, and the one behind it */
-
 struct change {
     struct sb_sqlite_connection *connection;
     const struct sb_sql_values *values;
@@ -152,18 +150,20 @@ static int acquire_queued(struct change *change)
     return code == SIMBA_OK ? take_out_lapsed(change) : code;
 }
 
-/* The waiters that the last statement has noted. */
+/* The waiters that the last statement has noted. The last of two is the second. */
 static void tell_next(const struct change *change)
 {
     const struct sb_sqlite_connection *c = change->connection;
     struct sb_sql_waiter *next = change->sink != NULL ? change->sink->next : NULL;
 
-    if (next == NULL)
+    if (next == NULL || c->next_count == 0)
         return;
-    if (c->next_count > 0)
-        next[0] = c->next[0];
-    if (c->next_count > 1 && change->values->reserve_ms > 0)
-        next[1] = c->next[1];
+    next[SB_SQL_FIRST] = c->next[SB_SQL_FIRST];
+    if (c->next_count == 1 || change->values->reserve_ms == 0)
+        return;
+    next[SB_SQL_SECOND] = c->next[SB_SQL_SECOND];
+    if (strcmp(c->next[SB_SQL_LAST].id, c->next[SB_SQL_SECOND].id) != 0)
+        next[SB_SQL_LAST] = c->next[SB_SQL_LAST];
 }
 
 static int release(struct change *change)

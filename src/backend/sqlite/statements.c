@@ -73,15 +73,25 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, 
 #define RESERVE_LATE_MS "1000"
 
 /* Notes the first two waiters that are not known to be dead; always true. */
+#define IN_LINE                                                                                    \
+    " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served AND w.id <> ?2"               \
+    " AND NOT simba_is_gone(w.client)"
 #define FINDS_NEXT                                                                                 \
     "(queued = 0 OR (SELECT count(simba_next(n.id, n.client, n.since, n.note = " LATE "))"         \
-    " FROM (SELECT w.id, w.client, w.since, w.note FROM simba_waiter AS w WHERE w.mutex = ?1"      \
-    " AND w.since > served AND w.id <> ?2 AND NOT simba_is_gone(w.client)" BY_AGE                  \
-    " LIMIT 2) AS n) >= 0)"
+    " FROM (SELECT w.id, w.client, w.since, w.note" IN_LINE BY_AGE " LIMIT 2) AS n) >= 0)"
+
+/* The same of the last one, once in the length of a reservation: by the first release of each such
+ * span of the clock. */
+#define BEGAN_EARLIER(reserve) "simba_now() / " reserve " <> " SINCE " / " reserve
+#define LAST "(SELECT w.id, w.client" IN_LINE " ORDER BY w.since DESC, w.id DESC LIMIT 1)"
+#define NOTES_LAST "(SELECT count(simba_last(n.id, n.client)) FROM " LAST " AS n) >= 0"
+#define FINDS_LAST(condition)                                                                      \
+    "(simba_next_count() < 2 OR (" condition ") IS NOT TRUE OR " NOTES_LAST ")"
 #define RESERVE(reserve)                                                                           \
-    "queued = simba_has_next(), reserved_for = iif(" reserve " > 0, simba_first(), ''),"           \
-    " reserved_until = iif(simba_has_next() AND " reserve " > 0, simba_now()"                      \
-    " + iif(simba_first_is_late(), " RESERVE_LATE_MS ", " reserve "), 0),"                         \
+    "queued = simba_next_count() > 0,"                                                             \
+    " reserved_for = iif(" reserve " > 0, simba_first(), ''),"                                     \
+    " reserved_until = iif(simba_next_count() > 0 AND " reserve " > 0,"                            \
+    " simba_now() + iif(simba_first_is_late(), " RESERVE_LATE_MS ", " reserve "), 0),"             \
     " reserved_since = simba_first_since()"
 
 /* Counted up to a bound: to count a thousand would take longer than all else that an acquire
@@ -109,7 +119,8 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
                                " WHERE mutex = ?1 AND owner_id = ?2 AND transition_at > simba_now()"
                                " AND ?6 IN (0, fence) RETURNING " CHANGED_COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE ", " RESERVE("?4") " WHERE mutex = ?1 AND owner_id = ?2"
-                                                      " AND version = ?3 AND " FINDS_NEXT,
+                                                      " AND version = ?3 AND " FINDS_NEXT
+                                                      " AND " FINDS_LAST(BEGAN_EARLIER("?4")),
     [SB_SQL_SELECT_PLACE] = "SELECT " COLUMNS ", iif(" IS_FOR_OTHERS ", reserved_until, 0),"
                             " iif(queued, " PLACE ", 0) FROM simba_mutex WHERE mutex = ?1",
     [SB_SQL_JOIN] = "INSERT INTO simba_waiter (mutex, id, client, since) VALUES (?1, ?2, ?3,"
@@ -148,7 +159,8 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
     [SB_SQLITE_HAND_ON] =
         "UPDATE simba_mutex SET " RESERVE("?3") " WHERE mutex = ?1"
                                                 " AND (transition_at < simba_now() OR " IS_OVER
-                                                ") AND NOT " IS_FOR_OTHERS " AND " FINDS_NEXT,
+                                                ") AND NOT " IS_FOR_OTHERS " AND " FINDS_NEXT
+                                                " AND " FINDS_LAST("?3 > 0"),
     [SB_SQLITE_SET_QUEUED] =
         "UPDATE simba_mutex SET queued = 1 - queued WHERE mutex = ?1 AND queued <>"
         " EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served)",
@@ -247,7 +259,7 @@ static void note_next(sqlite3_context *context, int count, sqlite3_value **argum
 
     (void)count;
     sqlite3_result_int(context, 1);
-    if (c->next_count == SB_SQLITE_NEXT || id == NULL || client == NULL)
+    if (c->next_count == SB_SQL_LAST || id == NULL || client == NULL)
         return;
     if (c->next_count == 0) {
         c->first_since = sqlite3_value_int64(arguments[2]);
@@ -256,6 +268,20 @@ static void note_next(sqlite3_context *context, int count, sqlite3_value **argum
     next = &c->next[c->next_count++];
     sb_text_copy(next->id, sizeof next->id, (const char *)id);
     sb_text_copy(next->client, sizeof next->client, (const char *)client);
+}
+
+/* simba_last(id, client): notes the last waiter. */
+static void note_last(sqlite3_context *context, int count, sqlite3_value **arguments)
+{
+    struct sb_sqlite_connection *c = sqlite3_user_data(context);
+    struct sb_sql_waiter *last = &c->next[SB_SQL_LAST];
+    const unsigned char *id = sqlite3_value_text(arguments[0]);
+    const unsigned char *client = sqlite3_value_text(arguments[1]);
+
+    (void)count;
+    sb_text_copy(last->id, sizeof last->id, id != NULL ? (const char *)id : "");
+    sb_text_copy(last->client, sizeof last->client, client != NULL ? (const char *)client : "");
+    sqlite3_result_int(context, 1);
 }
 
 /* simba_first(): the id of the first that was noted, '' where there is none. */
@@ -288,14 +314,14 @@ static void tell_first_is_late(sqlite3_context *context, int count, sqlite3_valu
     sqlite3_result_int(context, c->next_count > 0 && c->first_is_late);
 }
 
-/* simba_has_next(): whether any was noted. */
-static void tell_has_next(sqlite3_context *context, int count, sqlite3_value **arguments)
+/* simba_next_count(): how many were noted, 0 to 2. */
+static void tell_next_count(sqlite3_context *context, int count, sqlite3_value **arguments)
 {
     const struct sb_sqlite_connection *c = sqlite3_user_data(context);
 
     (void)count;
     (void)arguments;
-    sqlite3_result_int(context, c->next_count > 0);
+    sqlite3_result_int(context, c->next_count);
 }
 
 /* simba_lapse(id): notes the waiter whose reservation is over, '' where none is; always true. */
@@ -362,10 +388,11 @@ static const struct function {
     {"simba_is_over", 1, 0, tell_over},
     {"simba_is_gone", 1, 0, tell_gone},
     {"simba_next", 4, 0, note_next},
+    {"simba_last", 2, 0, note_last},
     {"simba_first_since", 0, 0, tell_first_since},
     {"simba_first_is_late", 0, 0, tell_first_is_late},
     {"simba_first", 0, 0, tell_first},
-    {"simba_has_next", 0, 0, tell_has_next},
+    {"simba_next_count", 0, 0, tell_next_count},
     {"simba_lapse", 1, 0, note_lapsed},
 };
 
@@ -577,6 +604,7 @@ int sb_sqlite_run_one(struct sb_sqlite_connection *c, int which, const struct sb
     rc = bind(c, which, statement, values);
     c->clock_ms = 0;
     c->next_count = 0;
+    c->next[SB_SQL_LAST].id[0] = '\0';
     c->committing = false;
     c->folder.quiet = false;
     sb_sqlite_start_time(c);

@@ -148,13 +148,14 @@ const struct sb_sqlite_address *sb_sqlite_wake_socket_open(struct sb_sqlite_wake
 static void take_message(struct sb_sqlite_wake_socket *s, const char *message, size_t length)
 {
     const char *mutex = message + HEAD_BYTES;
-    enum simba_notice notice;
+    enum simba_notice notice = SIMBA_NOTICE_RELEASED;
     size_t mutex_length;
 
     if (length < HEAD_BYTES + 2 || message[length - 1] != '\0')
         return;
-    notice = message[SECRET_BYTES] == (char)SIMBA_NOTICE_RESERVED ? SIMBA_NOTICE_RESERVED
-                                                                  : SIMBA_NOTICE_RELEASED;
+    if (message[SECRET_BYTES] == SIMBA_NOTICE_RESERVED ||
+        message[SECRET_BYTES] == SIMBA_NOTICE_STANDBY)
+        notice = (enum simba_notice)message[SECRET_BYTES];
     mutex_length = strlen(mutex);
     if (HEAD_BYTES + mutex_length + 1 >= length)
         return;

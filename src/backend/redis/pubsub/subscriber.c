@@ -18,6 +18,7 @@
 #define CHUNK 256 /* channels in one command, so that a server is not held up */
 #define RELEASED "released@@"
 #define RESERVED "reserved@@"
+#define STANDBY "standby@@"
 #define ACQUIRED "acquired@@"
 
 struct sb_redis_subscriber {
@@ -173,6 +174,8 @@ static void on_message(struct sb_redis_subscriber *s, const redisReply *channel,
             sb_redis_listener_tell(s->listeners, listener, SIMBA_NOTICE_RELEASED);
         else if (!observes && begins_with(text, RESERVED))
             sb_redis_listener_tell(s->listeners, listener, SIMBA_NOTICE_RESERVED);
+        else if (!observes && begins_with(text, STANDBY))
+            sb_redis_listener_tell(s->listeners, listener, SIMBA_NOTICE_STANDBY);
     }
 }
 

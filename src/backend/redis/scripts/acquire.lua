@@ -19,7 +19,7 @@ local first = reserved and call('GET', reserved)
 if first and first ~= id and not call('GET', key) then
     left_ms = call('PTTL', reserved)
     local was_told = tonumber(ARGV[5] or 0) > 0 and redis.pcall('ZRANK', queue, id) == false
-    lost = left_ms >= 0 and left_ms <= 1000 and not was_told
+    lost = left_ms >= 0 and left_ms <= longest_reservation_ms and not was_told
 end
 if not lost and not call('SET', key, id, 'NX', 'PX', lease_ms) then
     owner, left_ms = call('GET', key), call('PTTL', key)
@@ -35,7 +35,7 @@ if lost then
     -- and it does not end the reservation. What lasts longer is the mark of a late waiter, see below.
     if owner then
         call('ZREM', queue, owner)
-        if first and call('PTTL', reserved) <= 1000 then
+        if first and call('PTTL', reserved) <= longest_reservation_ms then
             call('DEL', reserved)
         end
     end

@@ -7,6 +7,10 @@
 -- error always means that nothing was granted and nothing was given back.
 local call, key, queue, counter, id = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 
+-- A reservation lasts this long at most. What lasts longer in its key is no reservation: it names a
+-- waiter that was late for one, see acquire.lua.
+local longest_reservation_ms = 1000
+
 -- Beyond 2^53 a Lua number cannot count; the time in microseconds stays below that until the year
 -- 2255. What is no such number is somebody's mistake and counts as none. It is written with '%.0f',
 -- in plain digits whatever the server makes of large Lua numbers.

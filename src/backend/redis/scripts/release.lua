@@ -20,12 +20,23 @@ if is_hit then
     is_hit = token == known
 end
 
+-- Tells one of the first eight waiters in that order. Ours have fractions, and know the word.
+local function tell_one(order, word, second)
+    local waiters = redis.pcall(order, queue, 0, 7, 'WITHSCORES')
+    for i = 1, #waiters, 2 do
+        if waiters[i] == second or waiters[i + 1] % 1 > 0
+            and redis.pcall('PUBLISH', key .. ':' .. waiters[i], word) ~= 0 then
+            return waiters[i]
+        end
+    end
+end
+
 -- A waiter that leaves a free mutex may be the one that was told to try: then the next one is.
 local wakes = is_hit
 if not is_hit then
     call('ZREM', queue, id)
-    local first = not owner and reserved and call('PTTL', reserved) <= 1000
-        and call('GET', reserved)
+    local first = not owner and reserved
+        and call('PTTL', reserved) <= longest_reservation_ms and call('GET', reserved)
     if first == id then
         call('DEL', reserved)
     end
@@ -47,20 +58,19 @@ for _ = 1, wakes and 10000 or 0 do
         if reserved then
             -- One that was late for an earlier one gets as long as a reservation may last.
             local was_late = call('GET', reserved) == waiter
-            call('SET', reserved, waiter, 'PX', was_late and 1000 or ARGV[3])
-            -- The next of ours, which have fractions and know the word, comes when it is over.
-            local behind = redis.pcall('ZRANGE', queue, 0, 7, 'WITHSCORES')
-            for i = 1, #behind, 2 do
-                if behind[i + 1] % 1 > 0 and redis.pcall('PUBLISH', key .. ':' .. behind[i],
-                    'reserved@@' .. waiter) ~= 0 then
-                    break
-                end
+            call('SET', reserved, waiter, 'PX', was_late and longest_reservation_ms or ARGV[3])
+            -- The next one comes when that is over. In case both hang the last one is told as well, by
+            -- the first release of each span of that length.
+            local second = tell_one('ZRANGE', 'reserved@@' .. waiter)
+            local time, span_us = call('TIME'), 1000 * ARGV[3]
+            local now_us = time[1] * 1000000 + time[2]
+            if not is_hit or math.floor(now_us / span_us) ~= math.floor(known / span_us) then
+                tell_one('ZREVRANGE', 'standby@@' .. waiter, second)
             end
             -- One that misses this as well goes to the end: otherwise it would cost the others a
             -- second at each release. One that wins leaves the queue.
             if was_late then
-                local time = call('TIME')
-                call('ZADD', queue, time[1] + time[2] / 1000000 - 0.5, waiter)
+                call('ZADD', queue, now_us / 1000000 - 0.5, waiter)
                 if call('PTTL', queue) == -1 then
                     call('PEXPIRE', queue, 60000)
                 end
