@@ -538,7 +538,9 @@ static int follow(struct leader *leader)
                                   cli_progress_next_ms(&leader->progress));
         if (signal == CLI_PAUSE_OVER) {
             cli_seat_owner(&leader->seat, &owner);
-            cli_progress_show(&leader->progress, &owner, cli_seat_place(&leader->seat));
+            cli_progress_show(&leader->progress,
+                              cli_job_is_group(leader->job) ? NULL : leader->job->client, &owner,
+                              cli_seat_place(&leader->seat));
         }
     }
     cli_progress_end(&leader->progress);

@@ -20,6 +20,7 @@
 #define SILENCE_MS 1000  /* from the begin of a wait to its first message */
 #define INTERVAL_MS 1000 /* between updates of the line */
 #define WIPE_MS 100      /* how long the terminal gets to take the end of it */
+#define LOOK_MS 10000    /* between two looks at the owner where the store tells of no change */
 
 #define SENTENCE_MAX 1024
 
@@ -198,14 +199,33 @@ static void show_in_place(struct cli_progress *progress, int64_t place)
     progress->shown = true;
 }
 
-void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
-                       int64_t place)
+/* Where it cannot be followed, the line tells what the waiter knows. */
+static void follow_owner(struct cli_progress *progress, simba_client *client)
+{
+    struct simba_observer_options options = SIMBA_OBSERVER_OPTIONS_INIT;
+    struct simba_error ignored;
+
+    if (client == NULL || progress->observer != NULL)
+        return;
+    options.mutex = progress->mutex;
+    options.poll_ms = LOOK_MS;
+    if (simba_observer_create(client, &options, &progress->observer, &ignored) == SIMBA_OK)
+        simba_observer_start(progress->observer, &ignored);
+}
+
+void cli_progress_show(struct cli_progress *progress, simba_client *client,
+                       const struct simba_owner *owner, int64_t place)
 {
     char sentence[SENTENCE_MAX];
+    struct simba_state state = {.after = *owner};
 
     if (progress->quiet || simba_now_ms() < progress->begun_ms + SILENCE_MS)
         return;
-    see(progress, owner);
+    if (in_place())
+        follow_owner(progress, client);
+    if (progress->observer != NULL)
+        simba_observer_state(progress->observer, &state);
+    see(progress, state.after.id[0] != 0 ? &state.after : owner);
     compose(progress, place, WHOLE, 0, sentence, sizeof sentence);
     if (in_place())
         show_in_place(progress, place);
@@ -217,6 +237,8 @@ void cli_progress_show(struct cli_progress *progress, const struct simba_owner *
 /* The line is gone before a command writes, unless the terminal is stuck. */
 void cli_progress_end(struct cli_progress *progress)
 {
+    simba_observer_close(progress->observer);
+    progress->observer = NULL;
     if (progress->shown) {
         cli_message_show("");
         cli_message_flush(WIPE_MS);

@@ -13,8 +13,9 @@ struct cli_progress {
     const char *mutex;
     bool quiet;
     int64_t begun_ms;
-    bool told;  /* the one line */
-    bool shown; /* a line in its place */
+    bool told;                /* the one line */
+    bool shown;               /* a line in its place */
+    simba_observer *observer; /* while such a line is shown; NULL: none */
 
     struct simba_owner owner; /* as it was seen last */
     int64_t seen_ms;          /* since when its term was; 0: none was */
@@ -32,9 +33,10 @@ void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool q
 int64_t cli_progress_next_ms(const struct cli_progress *progress);
 
 /* An empty id of the owner: there is none, or it is not known. `place` in the wait queue; 0: it is
- * not known. */
-void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
-                       int64_t place);
+ * not known. A waiter far back in the queue does not hear who owns: with a client, a line that is
+ * updated in place tells it as an observer does. */
+void cli_progress_show(struct cli_progress *progress, simba_client *client,
+                       const struct simba_owner *owner, int64_t place);
 
 /* The wait is over: removes the line. */
 void cli_progress_end(struct cli_progress *progress);

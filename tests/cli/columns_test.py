@@ -105,6 +105,23 @@ def who_owns_and_who_waits(prefix):
 
 
 @on_terminal
+def who_owns_now_also_to_a_waiter_far_back(prefix):
+    """A release tells the first waiters only, and these leases are long."""
+    mutex = prefix + "nightly"
+    owners = [leading(mutex)]
+    for place in (1, 2):
+        owners.append(Simba(*LEASE, "lead", mutex, "--", "sleep", "100"))
+        wait_until(lambda at=place: f"{at}{'st' if at == 1 else 'nd'} in line" in owners[-1].said())
+    waiter = Terminal("lock", mutex, "--", "true")
+    for owner in owners:
+        waiter.await_text(rf"held by \d+:{owner.pid}@")
+        if owner is not owners[-1]:
+            equal(owner.end(), 0)
+    equal(owners[-1].end(), 0)
+    equal(waiter.end()[0], 0)
+
+
+@on_terminal
 def what_is_refused(prefix):
     mutex = prefix + "nightly"
     leader = leading(mutex)
