@@ -225,7 +225,7 @@ static int measure_round(struct failover *failover, enum way way, struct simba_e
     int count = shared->plan.count;
     int code;
 
-    shared->plan.turn_ms = way == TURN ? failover->turn_ms : 0;
+    shared->plan.turn_ms = way != JITTER && failover->ways > TURN ? failover->turn_ms : 0;
     code = start_owners(failover, count, error);
     if (code == SIMBA_OK)
         code = start_waiters(failover, way == ALONE ? 1 : WAITERS, error);

@@ -31,7 +31,8 @@ struct etcd {
     struct sb_etcd_call watch; /* the stream; its answers are looked at as they come */
     struct sb_etcd_txn txn;
     bool answered;
-    bool deleted;    /* the key that is watched */
+    bool deleted; /* the key that is watched */
+    int64_t watch_id;
     int64_t lease;   /* of the key */
     int64_t created; /* its revision */
     char authority[300];
@@ -46,7 +47,8 @@ static void take_event(struct etcd *raw)
     Etcd__WatchAnswer *answer = sb_etcd_call_unpack(&raw->watch, &etcd__watch_answer__descriptor);
 
     for (size_t i = 0; answer != NULL && i < answer->n_events; i++)
-        raw->deleted |= answer->events[i]->type == ETCD__EVENT__TYPE__DELETE;
+        raw->deleted |= answer->watch_id == raw->watch_id &&
+                        answer->events[i]->type == ETCD__EVENT__TYPE__DELETE;
     sb_etcd_free_message(answer);
     raw->watch.in.length = 0;
 }
@@ -339,11 +341,31 @@ static int cycle(void *memory, struct simba_error *error)
     return code == SIMBA_OK ? leave(memory, error) : code;
 }
 
+/* The one of the last hand-over ends. */
+static bool add_watch(struct etcd *raw, const char *key)
+{
+    Etcd__WatchAsk message = ETCD__WATCH_ASK__INIT;
+    Etcd__WatchCancel cancel = ETCD__WATCH_CANCEL__INIT;
+    Etcd__WatchCreate create = ETCD__WATCH_CREATE__INIT;
+
+    raw->watch.out.length = raw->watch.done = 0;
+    message.ask_case = ETCD__WATCH_ASK__ASK_CANCEL;
+    message.cancel = &cancel;
+    cancel.watch_id = raw->watch_id;
+    if (raw->watch_id > 0 && !sb_etcd_call_add(&raw->watch, &message.base))
+        return false;
+    message.ask_case = ETCD__WATCH_ASK__ASK_CREATE;
+    message.create = &create;
+    create.watch_id = ++raw->watch_id;
+    create.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
+    create.start_revision = raw->created + 1;
+    raw->deleted = false;
+    return sb_etcd_call_add(&raw->watch, &message.base);
+}
+
 static int join_and_watch(void *memory, struct simba_error *error)
 {
     struct etcd *raw = memory;
-    Etcd__WatchAsk message = ETCD__WATCH_ASK__INIT;
-    Etcd__WatchCreate create = ETCD__WATCH_CREATE__INIT;
     char key[SB_ETCD_KEY_SIZE];
     int64_t before = 0;
     int code = make_key(raw, &before, error);
@@ -351,13 +373,7 @@ static int join_and_watch(void *memory, struct simba_error *error)
     if (code != SIMBA_OK)
         return code;
     sb_etcd_key(key, raw->base, "raw", before);
-    message.ask_case = ETCD__WATCH_ASK__ASK_CREATE;
-    message.create = &create;
-    create.key = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
-    create.start_revision = raw->created + 1;
-    raw->deleted = false;
-    raw->watch.out.length = raw->watch.done = 0;
-    if (before == 0 || !sb_etcd_call_add(&raw->watch, &message.base))
+    if (before == 0 || !add_watch(raw, key))
         return fail(error);
     nghttp2_session_resume_data(raw->session, raw->watch.stream);
     return flush(raw) ? SIMBA_OK : fail(error);
