@@ -62,9 +62,10 @@ for _ = 1, wakes and 10000 or 0 do
             -- The next one comes when that is over. In case both hang the last one is told as well, by
             -- the first release of each span of that length.
             local second = tell_one('ZRANGE', 'reserved@@' .. waiter)
-            local time, span_us = call('TIME'), 1000 * ARGV[3]
-            local now_us = time[1] * 1000000 + time[2]
-            if not is_hit or math.floor(now_us / span_us) ~= math.floor(known / span_us) then
+            local time = (second or was_late) and call('TIME')
+            local now_us = time and time[1] * 1000000 + time[2]
+            local span_us = 1000 * ARGV[3]
+            if second and (not is_hit or math.floor(now_us / span_us) ~= math.floor(known / span_us)) then
                 tell_one('ZREVRANGE', 'standby@@' .. waiter, second)
             end
             -- One that misses this as well goes to the end: otherwise it would cost the others a
