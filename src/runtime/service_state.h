@@ -27,9 +27,9 @@ struct sb_service {
     struct sb_timing *own_timing; /* where it is not the engine's */
     size_t *party;                /* as its config says */
     struct sb_service_calls calls;
+    struct sb_handle *handle; /* its view is what other threads may ask without a lock */
     _Atomic unsigned references;
     _Atomic unsigned returned; /* callbacks that have returned and the machine does not know yet */
-    bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
 
     /* Loop thread only. */
     int64_t phase_at_us;      /* since when this contest runs, or this term */
@@ -40,19 +40,20 @@ struct sb_service {
     bool away_told; /* that the store fails for longer than a lease */
     bool listening;
     bool following; /* a contender that has had to wait is told of changes, as observers are */
+    bool awaited; /* a thread waits for what the last start brings; set before its task is posted */
 
-    struct sb_handle *handle; /* its view is what other threads may ask without a lock */
-    int stop_code;            /* of the last stop; under engine->lock */
-    bool leaves;    /* the stop under way leaves the term on the store; under engine->lock */
-    unsigned stops; /* that are complete; under engine->lock */
-    bool closing;   /* it does not start any more; under engine->lock */
-    bool is_closed; /* no callback runs or will begin; under engine->lock */
+    /* Under engine->lock. */
+    bool leaves;    /* the stop under way leaves the term on the store */
+    bool closing;   /* it does not start any more */
+    bool is_closed; /* no callback runs or will begin */
+    unsigned stops; /* that are complete */
+    int stop_code;  /* of the last one */
 
     /* What decides whether a callback may begin; under engine->state_lock. */
+    unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
     bool report_queued; /* its call is on the strand and has not begun */
     bool told;          /* of a term, and not yet of its end */
     bool muted;         /* closed from inside a callback: none begins any more but on_closed */
-    unsigned ends; /* stops that the machine has completed; a report of before begins nothing */
 
     /* The machine and what waits to be reported; under engine->state_lock, written by the loop
      * thread. */
