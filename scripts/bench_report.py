@@ -37,7 +37,10 @@ GAPS = """What lies between a number and its goal:
   rows "by hand" show what the library adds. On all cores the kernel sometimes puts client and server on the
   same core, with the same effect. A hand-over is measured after a rest, when caches are cold for more code
   than a plain client has; a waiter is told to try and then asks, as the plain client does.
-- MariaDB: our UPDATE changes five columns, the one beside it a single number.
+- Redis beside 40 waiting clients, on all cores: without them the kernel puts client and server on one core, with
+  them on two, where each round trip wakes a sleeping core. On one core the waiting clients cost nothing.
+- MariaDB: our UPDATE changes five columns, the one beside it a single number. Beside 40 waiting clients: each polls
+  five times a second, for releases that nobody announces.
 - PostgreSQL: a cycle takes less than two updates because a release does not wait for the disk.
 - SQLite: the two updates by hand are those of one process. A hand-over also wakes another process, which takes
   about as long as both updates on a virtual machine whose core sleeps, and that process finds nothing in its
@@ -45,6 +48,7 @@ GAPS = """What lies between a number and its goal:
 - ZooKeeper: its client library passes everything through two threads of its own. A hand-over takes little
   longer than a delete and a watch by hand, so little is left to save beside Curator. Each
   of 1,000 contenders reads the names of all others twice for each turn, as the JVM library's do.
+- `simba lock` on etcd, on one core: the server shares it, and it is the server that takes most of the time.
 - `simba lock` starts four threads and two processes, `flock` one process; a third of the time is spent on
   pages that are touched for the first time.
 """
