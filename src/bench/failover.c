@@ -223,9 +223,10 @@ static int measure_round(struct failover *failover, enum way way, struct simba_e
     struct shared *shared = failover->shared;
     struct outcome *outcome = &failover->outcomes[way];
     int count = shared->plan.count;
+    bool has_turns = way != JITTER && failover->ways > TURN;
     int code;
 
-    shared->plan.turn_ms = way != JITTER && failover->ways > TURN ? failover->turn_ms : 0;
+    shared->plan.turn_ms = has_turns ? failover->turn_ms : 0;
     code = start_owners(failover, count, error);
     if (code == SIMBA_OK)
         code = start_waiters(failover, way == ALONE ? 1 : WAITERS, error);

@@ -254,14 +254,14 @@ static int wait_while_telling(struct cli_contest *c, struct cli_background *wait
         cli_message_print_held(NULL);
     while (ended == CLI_BACKGROUND_LATE && simba_now_ms() < wait_end_ms(c)) {
         struct simba_owner owner = SIMBA_OWNER_NONE;
-        bool opened = atomic_load(&c->locker) != NULL;
         int64_t place = 0;
-        if (opened) {
+        if (atomic_load(&c->locker) != NULL) {
+            if (!cli_job_is_group(c->job))
+                cli_progress_follow(&c->progress, c->job->client);
             simba_locker_owner(c->locker, &owner);
             place = simba_locker_place(c->locker);
         }
-        cli_progress_show(&c->progress, opened && !cli_job_is_group(c->job) ? c->job->client : NULL,
-                          &owner, place);
+        cli_progress_show(&c->progress, &owner, place);
         ended = cli_background_wait(wait, signals_fd, slice_ms(c, SIMBA_INFINITE));
     }
     cli_progress_end(&c->progress);

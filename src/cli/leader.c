@@ -531,6 +531,8 @@ static int follow(struct leader *leader)
 
     cli_line_about_fence(0);
     cli_progress_begin(&leader->progress, leader->job->mutex, leader->job->cli->quiet);
+    if (!cli_job_is_group(leader->job))
+        cli_progress_follow(&leader->progress, leader->job->client);
     while (signal <= 0 && !update_term(leader)) {
         if (cli_seat_failure(&leader->seat, &leader->job->error))
             break;
@@ -538,9 +540,7 @@ static int follow(struct leader *leader)
                                   cli_progress_next_ms(&leader->progress));
         if (signal == CLI_PAUSE_OVER) {
             cli_seat_owner(&leader->seat, &owner);
-            cli_progress_show(&leader->progress,
-                              cli_job_is_group(leader->job) ? NULL : leader->job->client, &owner,
-                              cli_seat_place(&leader->seat));
+            cli_progress_show(&leader->progress, &owner, cli_seat_place(&leader->seat));
         }
     }
     cli_progress_end(&leader->progress);

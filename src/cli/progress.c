@@ -199,30 +199,34 @@ static void show_in_place(struct cli_progress *progress, int64_t place)
     progress->shown = true;
 }
 
+void cli_progress_follow(struct cli_progress *progress, simba_client *client)
+{
+    progress->client = client;
+}
+
 /* Where it cannot be followed, the line tells what the waiter knows. */
-static void follow_owner(struct cli_progress *progress, simba_client *client)
+static void start_observer(struct cli_progress *progress)
 {
     struct simba_observer_options options = SIMBA_OBSERVER_OPTIONS_INIT;
     struct simba_error ignored;
 
-    if (client == NULL || progress->observer != NULL)
-        return;
     options.mutex = progress->mutex;
     options.poll_ms = LOOK_MS;
-    if (simba_observer_create(client, &options, &progress->observer, &ignored) == SIMBA_OK)
+    if (simba_observer_create(progress->client, &options, &progress->observer, &ignored) ==
+        SIMBA_OK)
         simba_observer_start(progress->observer, &ignored);
 }
 
-void cli_progress_show(struct cli_progress *progress, simba_client *client,
-                       const struct simba_owner *owner, int64_t place)
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
+                       int64_t place)
 {
     char sentence[SENTENCE_MAX];
     struct simba_state state = {.after = *owner};
 
     if (progress->quiet || simba_now_ms() < progress->begun_ms + SILENCE_MS)
         return;
-    if (in_place())
-        follow_owner(progress, client);
+    if (progress->client != NULL && progress->observer == NULL && in_place())
+        start_observer(progress);
     if (progress->observer != NULL)
         simba_observer_state(progress->observer, &state);
     see(progress, state.after.id[0] != 0 ? &state.after : owner);

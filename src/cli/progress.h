@@ -15,7 +15,8 @@ struct cli_progress {
     int64_t begun_ms;
     bool told;                /* the one line */
     bool shown;               /* a line in its place */
-    simba_observer *observer; /* while such a line is shown; NULL: none */
+    simba_client *client;     /* to follow the owner with, once such a line is shown */
+    simba_observer *observer; /* while it is followed */
 
     struct simba_owner owner; /* as it was seen last */
     int64_t seen_ms;          /* since when its term was; 0: none was */
@@ -32,11 +33,14 @@ void cli_progress_begin(struct cli_progress *progress, const char *mutex, bool q
 /* When cli_progress_show wants to be called next; SIMBA_INFINITE: never again. */
 int64_t cli_progress_next_ms(const struct cli_progress *progress);
 
+/* From now on a line that is updated in place tells of the owner what an observer knows: a waiter
+ * far back in the queue does not hear who owns. The client stays open until the end. */
+void cli_progress_follow(struct cli_progress *progress, simba_client *client);
+
 /* An empty id of the owner: there is none, or it is not known. `place` in the wait queue; 0: it is
- * not known. A waiter far back in the queue does not hear who owns: with a client, a line that is
- * updated in place tells it as an observer does. */
-void cli_progress_show(struct cli_progress *progress, simba_client *client,
-                       const struct simba_owner *owner, int64_t place);
+ * not known. */
+void cli_progress_show(struct cli_progress *progress, const struct simba_owner *owner,
+                       int64_t place);
 
 /* The wait is over: removes the line. */
 void cli_progress_end(struct cli_progress *progress);

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #define REQUEST_TIMEOUT_MIN_MS 10
+#define STANDBY_RESERVATIONS 3 /* see on_reserved */
 
 static const struct simba_owner nobody = SIMBA_OWNER_NONE;
 
@@ -164,7 +165,7 @@ static void take_in(struct sb_machine *m, const struct sb_event *e, struct sb_st
         on_reserved(m, 1, e->now_ms);
         break;
     case SB_EVENT_STANDBY:
-        on_reserved(m, 3, e->now_ms);
+        on_reserved(m, STANDBY_RESERVATIONS, e->now_ms);
         break;
     case SB_EVENT_RETURNED:
         on_returned(m, e->returned);

@@ -34,7 +34,7 @@ void sb_observer_init(struct sb_observer *o, const struct sb_timing *timing, int
     o->timing = timing;
     o->poll_ms = poll_ms;
     o->random = seed;
-    o->free_reads = FREE_READS;
+    o->reads_while_free = FREE_READS;
     o->status = SIMBA_INITIAL;
 }
 
@@ -57,7 +57,7 @@ static void set_owner(struct sb_observer *o, const struct simba_owner *owner, st
         step->state.before = o->owner;
         step->state.after = *owner;
         o->callbacks++;
-        o->free_reads = 0;
+        o->reads_while_free = 0;
     }
     o->owner = *owner;
 }
@@ -66,11 +66,13 @@ static void read_later(struct sb_observer *o, int64_t now_ms)
 {
     int64_t at_ms = sb_later(now_ms, o->poll_ms);
 
-    if (o->owner.id[0] == '\0' && o->free_reads < FREE_READS)
-        at_ms = sb_earlier(at_ms, sb_later(now_ms, FREE_MS << (2 * o->free_reads++)));
+    if (o->owner.id[0] == '\0' && o->reads_while_free < FREE_READS) {
+        at_ms = sb_earlier(at_ms, sb_later(now_ms, FREE_MS << (2 * o->reads_while_free)));
+        o->reads_while_free++;
+    }
     if (o->owner.transition_at_ms > now_ms)
         at_ms = sb_earlier(at_ms, sb_earlier(o->owner.transition_at_ms, SIMBA_INFINITE - 1) + 1);
-    SB_CHECK(at_ms > now_ms, "an observer that has read rests");
+    SB_CHECK(at_ms > now_ms, "an observer that has read waits");
     o->read_at_ms = at_ms;
 }
 

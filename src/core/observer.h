@@ -17,7 +17,7 @@ struct sb_observer {
     bool woken;
     uint32_t generation;
     unsigned callbacks;
-    unsigned free_reads; /* since the last change, while nobody owns */
+    unsigned reads_while_free; /* since the last change, while nobody owns */
     int last_code;
     int64_t read_at_ms;
     int64_t stop_at_ms;

@@ -1,7 +1,7 @@
 /*
- * fleet.h - two processes on the mutex `m`: contenders of ours in this one, those of the JVM library
- * in the other, each on a thread of its own. Those of the JVM are stand-ins, which a store's test
- * brings.
+ * fleet.h - two processes on the mutex `m`: contenders of ours in this one, those of the JVM
+ * library in the other, each on a thread of its own. Those of the JVM are stand-ins, which a
+ * store's test brings.
  */
 #ifndef SIMBA_TEST_LIB_FLEET_H
 #define SIMBA_TEST_LIB_FLEET_H

@@ -29,7 +29,7 @@ static struct sb_observer any_state(const struct sb_timing *timing)
     o.woken = prove_any_bool();
     o.generation = (uint32_t)prove_between(0, INT32_MAX - 1);
     o.callbacks = (unsigned)prove_between(0, 2);
-    o.free_reads = nondet_unsigned();
+    o.reads_while_free = nondet_unsigned();
     o.last_code = nondet_int();
     o.read_at_ms = nondet_int64();
     o.stop_at_ms = nondet_int64();

@@ -262,7 +262,7 @@ int sb_postgres_log_in(struct sb_postgres_connection *c, struct sb_sql_failure *
         c->pg = NULL;
         c->deadline_ms = now_ms + (end_ms - now_ms) / (int64_t)(hosts - i);
         code = log_in(c, i, &silent, failure);
-        if (!silent)
+        if (!silent || simba_now_ms() >= end_ms)
             break;
     }
     c->deadline_ms = end_ms;

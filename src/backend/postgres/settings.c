@@ -300,7 +300,7 @@ size_t sb_postgres_settings_hosts(const struct sb_postgres_settings *s)
     return s->address.host_count > 1 ? s->address.host_count : 1;
 }
 
-/* What stands behind so many commas. */
+/* Skips that many entries of a list with commas. */
 static const char *skip_values(const char *list, size_t count)
 {
     while (count-- > 0 && strchr(list, ',') != NULL)

@@ -167,11 +167,11 @@ static void note_line(struct sb_sql_places *places, const struct sb_sql_job *job
 
 static void wake(struct sb_sql_connection *connection, const struct sb_sql_job *job)
 {
-    static const enum simba_notice notices[SB_SQL_NEXT] = {
+    static const enum simba_notice notices[SB_SQL_TOLD] = {
         SIMBA_NOTICE_RELEASED, SIMBA_NOTICE_RESERVED, SIMBA_NOTICE_STANDBY};
     const struct sb_sql_waiter *next = job->item.next;
 
-    for (size_t i = 0; i < SB_SQL_NEXT; i++)
+    for (size_t i = 0; i < SB_SQL_TOLD; i++)
         if (next[i].id[0] != '\0')
             connection->driver->announce(connection, notices[i], job->request->mutex, &next[i]);
 }

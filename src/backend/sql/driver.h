@@ -94,7 +94,7 @@ struct sb_sql_waiter {
 
 /* Those that hear of a release: the first of the queue, the one behind it, and now and then the
  * last, in case the first two hang. */
-enum { SB_SQL_FIRST, SB_SQL_SECOND, SB_SQL_LAST, SB_SQL_NEXT };
+enum { SB_SQL_FIRST, SB_SQL_SECOND, SB_SQL_LAST, SB_SQL_TOLD };
 
 enum sb_sql_statement {
     SB_SQL_INSERT,            /* mutex: a free row; a row that is there is SIMBA_EEXISTS */
@@ -170,7 +170,7 @@ struct sb_sql_item {
     struct sb_sql_record record; /* where it was found or changed */
 
     /* RELEASE, LEAVE: those to tell after the commit. Empty where the statement tells them. */
-    struct sb_sql_waiter next[SB_SQL_NEXT];
+    struct sb_sql_waiter next[SB_SQL_TOLD];
 };
 
 /* variant.c: writes a statement that has two variants: of each "{one|other}" in the text the first

@@ -297,7 +297,7 @@ static int release(const struct sb_sql_batch *batch, struct sb_sql_repository *r
     const struct sb_sql_claim claim = sb_sql_claim_of(batch, r, request);
     struct sb_sql_waiter *next = job->item.next;
 
-    for (size_t i = 0; i < SB_SQL_NEXT; i++)
+    for (size_t i = 0; i < SB_SQL_TOLD; i++)
         next[i].id[0] = '\0';
     job->left = claim.queued || sb_sql_leaves(request);
     if (!sb_sql_leaves(request))

@@ -404,7 +404,7 @@ int sb_sql_repository_release(struct sb_sql_repository *r, const char *mutex, co
 int sb_sql_repository_hand_on(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
                               uint64_t version, bool *ret_released,
                               struct sb_sql_record *ret_record,
-                              struct sb_sql_waiter next[SB_SQL_NEXT],
+                              struct sb_sql_waiter next[SB_SQL_TOLD],
                               struct sb_sql_failure *failure)
 {
     struct sb_sql_values values = sb_sql_claim_values(claim);
@@ -415,7 +415,7 @@ int sb_sql_repository_hand_on(struct sb_sql_repository *r, const struct sb_sql_c
 }
 
 int sb_sql_repository_leave(struct sb_sql_repository *r, const struct sb_sql_claim *claim,
-                            struct sb_sql_waiter next[SB_SQL_NEXT], struct sb_sql_failure *failure)
+                            struct sb_sql_waiter next[SB_SQL_TOLD], struct sb_sql_failure *failure)
 {
     const struct sb_sql_values values = sb_sql_claim_values(claim);
     struct yield yield = {.next = next};

@@ -110,12 +110,12 @@ int sb_sql_repository_release(struct sb_sql_repository *repository, const char *
 int sb_sql_repository_hand_on(struct sb_sql_repository *repository,
                               const struct sb_sql_claim *claim, uint64_t version,
                               bool *ret_released, struct sb_sql_record *ret_record,
-                              struct sb_sql_waiter next[SB_SQL_NEXT],
+                              struct sb_sql_waiter next[SB_SQL_TOLD],
                               struct sb_sql_failure *failure);
 
 /* Gives up a place in the queue. A mutex that is free is handed on. Tells whom to wake. */
 int sb_sql_repository_leave(struct sb_sql_repository *repository, const struct sb_sql_claim *claim,
-                            struct sb_sql_waiter next[SB_SQL_NEXT], struct sb_sql_failure *failure);
+                            struct sb_sql_waiter next[SB_SQL_TOLD], struct sb_sql_failure *failure);
 
 /* Reads the record and releases that version of it, where the id owns: a statement that is carried
  * out late does nothing to a lease that the id has acquired since. A row that has changed in

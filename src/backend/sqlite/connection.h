@@ -47,7 +47,7 @@ struct sb_sqlite_connection {
     int64_t clock_ms;                       /* of the statement that runs; 0: not asked for yet */
     int64_t clock_offset_ms;                /* of this process's clock, ahead of the host's */
     int64_t noted_version;                  /* of the row that was changed last */
-    struct sb_sql_waiter next[SB_SQL_NEXT]; /* of the queue that are not dead */
+    struct sb_sql_waiter next[SB_SQL_TOLD]; /* to be told; none is known to be dead */
     int next_count;                         /* 0 to 2: the first ones */
     int64_t first_since;                    /* that the first of them waits */
     bool first_is_late;                     /* that one was too late for a reservation before */

@@ -150,7 +150,8 @@ static int acquire_queued(struct change *change)
     return code == SIMBA_OK ? take_out_lapsed(change) : code;
 }
 
-/* The waiters that the last statement has noted. The last of two is the second. */
+/* The waiters that the last statement has noted. With two waiters the second is also the last, and
+ * is told once. */
 static void tell_next(const struct change *change)
 {
     const struct sb_sqlite_connection *c = change->connection;

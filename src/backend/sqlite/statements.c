@@ -72,10 +72,10 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, 
 #define LATE "'late'"
 #define RESERVE_LATE_MS "1000"
 
-/* Notes the first two waiters that are not known to be dead; always true. */
 #define IN_LINE                                                                                    \
     " FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served AND w.id <> ?2"               \
     " AND NOT simba_is_gone(w.client)"
+/* Notes the first two waiters that are not known to be dead; always true. */
 #define FINDS_NEXT                                                                                 \
     "(queued = 0 OR (SELECT count(simba_next(n.id, n.client, n.since, n.note = " LATE "))"         \
     " FROM (SELECT w.id, w.client, w.since, w.note" IN_LINE BY_AGE " LIMIT 2) AS n) >= 0)"

@@ -20,15 +20,21 @@ if is_hit then
     is_hit = token == known
 end
 
--- Tells one of the first eight waiters in that order. Ours have fractions, and know the word.
-local function tell_one(order, word, second)
+-- Tells one of the first eight waiters in that order, up to the one that was told already. Only ours
+-- understand the word: their scores have a fraction.
+local function tell_one(order, word, told)
     local waiters = redis.pcall(order, queue, 0, 7, 'WITHSCORES')
     for i = 1, #waiters, 2 do
-        if waiters[i] == second or waiters[i + 1] % 1 > 0
+        if waiters[i] == told or waiters[i + 1] % 1 > 0
             and redis.pcall('PUBLISH', key .. ':' .. waiters[i], word) ~= 0 then
             return waiters[i]
         end
     end
+end
+
+local function now_us()
+    local time = call('TIME')
+    return time[1] * 1000000 + time[2]
 end
 
 -- A waiter that leaves a free mutex may be the one that was told to try: then the next one is.
@@ -62,16 +68,14 @@ for _ = 1, wakes and 10000 or 0 do
             -- The next one comes when that is over. In case both hang the last one is told as well, by
             -- the first release of each span of that length.
             local second = tell_one('ZRANGE', 'reserved@@' .. waiter)
-            local time = (second or was_late) and call('TIME')
-            local now_us = time and time[1] * 1000000 + time[2]
             local span_us = 1000 * ARGV[3]
-            if second and (not is_hit or math.floor(now_us / span_us) ~= math.floor(known / span_us)) then
+            if second and (not is_hit or math.floor(now_us() / span_us) ~= math.floor(known / span_us)) then
                 tell_one('ZREVRANGE', 'standby@@' .. waiter, second)
             end
             -- One that misses this as well goes to the end: otherwise it would cost the others a
             -- second at each release. One that wins leaves the queue.
             if was_late then
-                call('ZADD', queue, now_us / 1000000 - 0.5, waiter)
+                call('ZADD', queue, now_us() / 1000000 - 0.5, waiter)
                 if call('PTTL', queue) == -1 then
                     call('PEXPIRE', queue, 60000)
                 end
