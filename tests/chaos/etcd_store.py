@@ -96,14 +96,14 @@ class Etcd(Store):
         return next(server for server in self.servers if server.has_leader())
 
     def make_room(self):
-        """As an operator does, for all members and by one that is not cut off."""
-        asked = next((server for server in self.servers if server.has_leader()), None)
-        if asked is None:
+        """As an operator does. A member that is cut off would raise the alarm again when it has applied what it missed."""
+        asked = self.servers[0]
+        if not all(server.has_leader() for server in self.servers):
             return LATER
         asked.answers("del", "--prefix", "filler/")
         asked.compact()
-        for server in self.servers:
-            server.answers("--command-timeout=10s", "defrag")
+        if any(server.answers("--command-timeout=10s", "defrag") is None for server in self.servers):
+            return LATER
         asked.answers("alarm", "disarm")
         return LATER if asked.answers("put", "filler/room", "x") is None else None
 
