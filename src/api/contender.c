@@ -67,7 +67,7 @@ static int pull_events(struct sb_contender *contender,
 
     if (code != SIMBA_OK || events == NULL)
         return code;
-    contender->source = (struct sb_event_source){events, &contender->base.service, options->user};
+    contender->source = (struct sb_event_source){&contender->base, options->user};
     calls->on_acquired = sb_event_on_acquired;
     calls->on_released = sb_event_on_released;
     calls->on_renewed = options->pull & SIMBA_PULL_RENEWED ? sb_event_on_renewed : NULL;
@@ -373,7 +373,7 @@ static int pull_observer_events(struct sb_api_observer *observer,
 
     if (code != SIMBA_OK || events == NULL)
         return code;
-    observer->source = (struct sb_event_source){events, &observer->base.service, options->user};
+    observer->source = (struct sb_event_source){&observer->base, options->user};
     calls->on_notify = sb_event_on_notify;
     calls->on_closed = sb_event_on_closed;
     calls->user = &observer->source;

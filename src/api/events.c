@@ -12,6 +12,7 @@
 #include "api/events.h"
 
 #include "api/locker.h"
+#include "api/object.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -117,10 +118,10 @@ static struct entry *take_or_clear(struct sb_client *client, bool *ret_missed)
 
 static void add_of(const struct sb_event_source *source, struct simba_event *event)
 {
-    const struct sb_service *service = *source->service;
+    const struct sb_service *service = source->object->service;
 
     event->user = source->user;
-    add(source->events, event, sb_service_mutex(service), sb_service_id(service));
+    add(source->object->client->events, event, sb_service_mutex(service), sb_service_id(service));
 }
 
 static void add_state(const struct sb_event_source *source, enum simba_event_type type,
@@ -131,7 +132,7 @@ static void add_state(const struct sb_event_source *source, enum simba_event_typ
     event.type = type;
     event.state = *state;
     event.fence = fence;
-    event.deadline_ms = sb_service_deadline_ms(*source->service);
+    event.deadline_ms = sb_service_deadline_ms(source->object->service);
     add_of(source, &event);
 }
 
@@ -162,8 +163,8 @@ void sb_event_on_handover(void *source, const struct simba_handover *request)
 
     event.type = SIMBA_EVENT_HANDOVER;
     event.handover = *request;
-    event.fence = sb_service_fence(*from->service);
-    event.deadline_ms = sb_service_deadline_ms(*from->service);
+    event.fence = sb_service_fence(from->object->service);
+    event.deadline_ms = sb_service_deadline_ms(from->object->service);
     add_of(from, &event);
 }
 

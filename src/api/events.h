@@ -10,6 +10,7 @@
 #include "runtime/service.h"
 
 struct sb_events;
+struct sb_object;
 
 int sb_events_create(struct sb_events **ret_events, struct simba_error *error);
 
@@ -22,8 +23,7 @@ struct sb_pull sb_events_pull(struct sb_events *events);
 /* A contender or an observer as a source of events, part of that object; its callbacks are those
  * below. */
 struct sb_event_source {
-    struct sb_events *events; /* NULL: the object calls back */
-    struct sb_service *const *service;
+    const struct sb_object *object; /* NULL: it calls back */
     void *user;
 };
 
