@@ -527,7 +527,6 @@ int sb_client_contender(struct sb_client *client, const struct sb_service_config
     char id[SIMBA_ID_MAX + 1];
     int code = simba_mutex_validate(config->mutex, error);
 
-    SB_CHECK(config->calls.gone != NULL, "an object is freed with its service");
     if (code == SIMBA_OK && config->id == NULL) {
         full.id = id;
         makes_id = true;

@@ -39,18 +39,34 @@ static void on_gone(void *object)
 static void on_step(void *object, struct sb_service *service, const struct sb_event *event,
                     const struct sb_step *step)
 {
-    sb_handover_watch_step(((struct sb_contender *)object)->watch, service, event, step);
+    const struct sb_contender *contender = object;
+
+    if (contender->watch != NULL)
+        sb_handover_watch_step(contender->watch, service, event, step);
 }
 
 static void before_acquired(void *object)
 {
-    sb_handover_watch_await(((struct sb_contender *)object)->watch);
+    const struct sb_contender *contender = object;
+
+    if (contender->watch != NULL)
+        sb_handover_watch_await(contender->watch);
 }
 
 static void on_stopped(void *object, int code)
 {
-    sb_event_on_stopped(&((struct sb_contender *)object)->source, code);
+    struct sb_contender *contender = object;
+
+    if (contender->source.object != NULL)
+        sb_event_on_stopped(&contender->source, code);
 }
+
+static const struct sb_service_hooks contender_hooks = {
+    .stepped = on_step,
+    .before_acquired = before_acquired,
+    .stopped = on_stopped,
+    .gone = on_gone,
+};
 
 /* The callbacks become events. */
 static int pull_events(struct sb_contender *contender,
@@ -75,7 +91,6 @@ static int pull_events(struct sb_contender *contender,
     calls->on_closed = sb_event_on_closed;
     calls->user = &contender->source;
     calls->closed_user = &contender->source;
-    calls->stopped = on_stopped;
     return SIMBA_OK;
 }
 
@@ -88,7 +103,7 @@ static int check_priority(int priority, struct simba_error *error)
 
 /* Without on_handover a contender pays nothing for hand-overs. */
 static int take_part(struct sb_contender *contender, const struct simba_contender_options *options,
-                     struct sb_service_config *config, struct simba_error *error)
+                     struct simba_error *error)
 {
     int64_t after_ms = options->priority_after_ms != SIMBA_UNSET ? options->priority_after_ms
                                                                  : DEFAULT_PRIORITY_AFTER_MS;
@@ -110,12 +125,7 @@ static int take_part(struct sb_contender *contender, const struct simba_contende
                             (long long)after_ms, PRIORITY_AFTER_MIN_MS);
     if (watch.on_handover == NULL && options->priority > 0)
         return sb_error_set(error, SIMBA_EINVAL, "a contender with a priority needs on_handover");
-    code = sb_handover_watch_create(&watch, &contender->watch, error);
-    if (contender->watch != NULL) {
-        config->calls.hook = on_step;
-        config->calls.before_acquired = before_acquired;
-    }
-    return code;
+    return sb_handover_watch_create(&watch, &contender->watch, error);
 }
 
 static int create_contender(struct sb_client *client, const struct simba_contender_options *given,
@@ -147,11 +157,11 @@ static int create_contender(struct sb_client *client, const struct simba_contend
     config.calls.user = options.user;
     config.calls.on_closed = options.on_closed;
     config.calls.closed_user = options.user;
-    config.calls.gone = on_gone;
+    config.calls.hooks = &contender_hooks;
     config.object = contender;
     code = pull_events(contender, &options, &config.calls, error);
     if (code == SIMBA_OK)
-        code = take_part(contender, &options, &config, error);
+        code = take_part(contender, &options, error);
     if (code == SIMBA_OK)
         code = sb_client_contender(client, &config, &contender->base.service, error);
     if (code != SIMBA_OK) {
@@ -381,6 +391,8 @@ static int pull_observer_events(struct sb_api_observer *observer,
     return SIMBA_OK;
 }
 
+static const struct sb_service_hooks observer_hooks = {.gone = sb_free};
+
 static int create_observer(struct sb_client *client, const struct simba_observer_options *given,
                            simba_observer **ret_observer, struct simba_error *error)
 {
@@ -401,7 +413,7 @@ static int create_observer(struct sb_client *client, const struct simba_observer
     config.calls.user = options.user;
     config.calls.on_closed = options.on_closed;
     config.calls.closed_user = options.user;
-    config.calls.gone = sb_free;
+    config.calls.hooks = &observer_hooks;
     config.object = observer;
     observer->base.client = client;
     code = pull_observer_events(observer, &options, &config.calls, error);

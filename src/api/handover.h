@@ -41,7 +41,7 @@ int sb_handover_watch_create(const struct sb_handover_config *config,
                              struct sb_handover_watch **ret_watch, struct simba_error *error);
 void sb_handover_watch_free(struct sb_handover_watch *watch); /* NULL is allowed */
 
-/* For the hook of the service: see struct sb_service_calls. Loop thread only. */
+/* For the hook of the service: see struct sb_service_hooks. Loop thread only. */
 void sb_handover_watch_step(struct sb_handover_watch *watch, struct sb_service *service,
                             const struct sb_event *event, const struct sb_step *step);
 

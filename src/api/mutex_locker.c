@@ -663,6 +663,8 @@ static const struct sb_locker_ops ops = {
     .mutex = mutex,
 };
 
+static const struct sb_service_hooks hooks = {.stepped = on_step, .gone = on_gone};
+
 static struct sb_mutex_locker *allocate(struct sb_client *client,
                                         const struct simba_locker_options *options)
 {
@@ -704,9 +706,8 @@ int sb_mutex_locker_create(struct sb_client *client, const struct simba_locker_o
     config.id = options->id;
     config.calls.on_closed = options->on_closed;
     config.calls.closed_user = options->user;
-    config.calls.hook = on_step;
     config.calls.user = locker;
-    config.calls.gone = on_gone;
+    config.calls.hooks = &hooks;
     config.object = locker;
     config.party = group != NULL ? group->party : NULL;
     code = sb_handover_watch_create(&handover, &locker->watch, error);

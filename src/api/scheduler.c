@@ -236,7 +236,10 @@ static void run_work(struct sb_call *call)
 
 static void before_acquired(void *object)
 {
-    sb_handover_watch_await(((struct sb_scheduler *)object)->watch);
+    const struct sb_scheduler *s = object;
+
+    if (s->watch != NULL)
+        sb_handover_watch_await(s->watch);
 }
 
 static void on_acquired(void *user, const struct simba_state *state)
@@ -430,6 +433,12 @@ static struct sb_scheduler *allocate(struct sb_client *client,
     return s;
 }
 
+static const struct sb_service_hooks hooks = {
+    .stepped = on_step,
+    .before_acquired = before_acquired,
+    .gone = on_gone,
+};
+
 static int create(struct sb_client *client, const struct simba_scheduler_options *given,
                   simba_scheduler **ret_scheduler, struct simba_error *error)
 {
@@ -456,16 +465,13 @@ static int create(struct sb_client *client, const struct simba_scheduler_options
     config.calls.on_released = on_released;
     config.calls.on_closed = options.on_closed;
     config.calls.closed_user = options.user;
-    config.calls.hook = on_step;
     config.calls.user = s;
-    config.calls.gone = on_gone;
+    config.calls.hooks = &hooks;
     config.object = s;
     handover.engine = client->engine;
     handover.on_handover = options.on_handover;
     handover.user = options.user;
     code = sb_handover_watch_create(&handover, &s->watch, error);
-    if (s->watch != NULL)
-        config.calls.before_acquired = before_acquired;
     if (code == SIMBA_OK)
         code = sb_client_contender(client, &config, &s->base.service, error);
     if (code != SIMBA_OK) {

@@ -58,8 +58,7 @@ void sb_service_drop(struct sb_service *s)
     SB_CHECK(before > 0, "a reference to a service is dropped once");
     if (before > 1)
         return;
-    if (s->calls.gone != NULL)
-        s->calls.gone(s->handle->object);
+    s->calls.hooks->gone(s->handle->object);
     sb_service_free(s);
     sb_engine_pending_remove(engine);
 }
@@ -315,8 +314,8 @@ static void call_back(struct sb_service *s, const struct sb_report *report, unsi
     SB_CHECK(sb_service_is_inside(s), "callbacks run on the strand");
     SB_CHECK(!(report->acquired && report->released),
              "a report tells of a win or of a loss, not both");
-    if (report->acquired && c->before_acquired != NULL)
-        c->before_acquired(s->handle->object);
+    if (report->acquired && c->hooks->before_acquired != NULL)
+        c->hooks->before_acquired(s->handle->object);
     if (begin_acquired(s, report, ends))
         c->on_acquired(c->user, &report->state);
     if (begin_released(s, report, ends))

@@ -13,6 +13,22 @@
 
 struct sb_service;
 
+/* What a service calls of the library's own object that it belongs to. Any but `gone` may be
+ * NULL. */
+struct sb_service_hooks {
+    /* On the loop thread after every step, before its callbacks are queued, with no lock held. It
+     * must not block. It is no callback: nothing waits for its return. */
+    void (*stepped)(void *object, struct sb_service *service, const struct sb_event *event,
+                    const struct sb_step *step);
+    /* Before on_acquired, on its thread. It may wait. */
+    void (*before_acquired)(void *object);
+    /* When a stop has ended, with its code, after the status has become INITIAL. Loop thread; it
+     * must not block. */
+    void (*stopped)(void *object, int code);
+    /* Frees the object, on any thread: nothing uses it or the service any more. */
+    void (*gone)(void *object);
+};
+
 /* Callbacks of a service. */
 struct sb_service_calls {
     simba_state_fn *on_acquired;
@@ -22,19 +38,7 @@ struct sb_service_calls {
     void *user;
     simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
     void *closed_user;
-    /* For the library's own objects: called on the loop thread after every step, before its
-     * callbacks are queued, with no lock held. It must not block. A service with a hook and no
-     * callbacks has nobody to wait for. */
-    void (*hook)(void *object, struct sb_service *service, const struct sb_event *event,
-                 const struct sb_step *step);
-    /* The same: called before on_acquired, on its thread. It may wait. NULL: none. */
-    void (*before_acquired)(void *object);
-    /* The same: called when a stop has ended, with its code, after the status has become INITIAL.
-     * Loop thread; it must not block. NULL: none. */
-    void (*stopped)(void *object, int code);
-    /* Frees the library's own object that the service belongs to, on any thread: nothing uses
-     * either any more. */
-    void (*gone)(void *object);
+    const struct sb_service_hooks *hooks; /* shared by all objects of a kind */
 };
 
 struct sb_service_config {

@@ -413,6 +413,7 @@ int sb_service_create(struct sb_engine *engine, const struct sb_service_config *
     s = allocate(config);
     if (s == NULL)
         return sb_error_plain(error, SIMBA_ENOMEM);
+    SB_CHECK(config->calls.hooks->gone != NULL, "an object is freed with its service");
     s->engine = engine;
     s->party = config->party;
     atomic_init(&s->references, 2); /* until it is closed, and that of its handle */

@@ -265,8 +265,8 @@ static void on_stopped(struct sb_service *s, int code)
     atomic_store_explicit(&s->handle->view.status, SIMBA_INITIAL, memory_order_release);
     pthread_cond_broadcast(&engine->progress);
     sb_lock_release(&engine->lock);
-    if (s->calls.stopped != NULL)
-        s->calls.stopped(s->handle->object, code);
+    if (s->calls.hooks->stopped != NULL)
+        s->calls.hooks->stopped(s->handle->object, code);
 }
 
 /* Steps the machine. Returns how many changes get no callback of their own, as
@@ -324,8 +324,8 @@ static void step_with(struct sb_service *s, const struct sb_event *event, struct
                "mutex '%s': a callback of %s is dropped: its stop was given up", s->member.mutex,
                sb_service_is_observer(s) ? "an observer" : s->member.id);
     sb_loop_arm(s->engine->loop, &s->timer, step.deadline_ms);
-    if (s->calls.hook != NULL)
-        s->calls.hook(s->handle->object, s, event, &step);
+    if (s->calls.hooks->stepped != NULL)
+        s->calls.hooks->stepped(s->handle->object, s, event, &step);
     if (report)
         sb_service_call(s, &s->report_call);
     if (step.request.op != SIMBA_OP_NONE)
