@@ -47,6 +47,7 @@ struct sb_dispatcher {
     struct sb_worker *workers;
     struct simba_executor executor;
     struct sb_pull pull;
+    void (*idle)(struct sb_strand *strand);
     int most;                 /* threads of the shared queue that may run at once */
     int running;              /* threads of the shared queue */
     int waiting;              /* of those, the ones whose callback waits for others */
@@ -154,7 +155,7 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
     d->busy -= more ? 0 : 1;
     sb_lock_release(&d->lock);
     if (!more)
-        strand->idle(strand);
+        d->idle(strand);
     return more;
 }
 
@@ -217,7 +218,7 @@ bool sb_dispatcher_is_executor_unseen(const struct sb_dispatcher *d)
 
 static bool may_help(const struct sb_strand *strand, const struct sb_help *help)
 {
-    return (strand->ticket == NULL || sb_ticket_is_queued(strand->ticket)) &&
+    return (!has_executor(strand->dispatcher) || sb_ticket_is_queued(strand->ticket)) &&
            (help->matches == NULL || help->matches(strand, help->argument));
 }
 
@@ -248,7 +249,7 @@ bool sb_dispatcher_help(struct sb_dispatcher *d, const struct sb_help *help)
 
     sb_lock_take(&d->lock);
     strand = find_match(d->shared.first, help);
-    while (strand != NULL && strand->ticket != NULL && !sb_ticket_take_back(strand->ticket))
+    while (strand != NULL && has_executor(d) && !sb_ticket_take_back(strand->ticket))
         strand = find_match(strand->next, help);
     if (strand != NULL)
         dequeue(&d->shared, strand);
@@ -436,12 +437,10 @@ void sb_dispatcher_wait_end(struct sb_dispatcher *d)
 
 /* ---- Strands --------------------------------------------------------------------------------- */
 
-int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *d,
-                   void (*idle)(struct sb_strand *strand))
+int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *d)
 {
-    SB_CHECK(!strand->busy && strand->ticket == NULL, "a strand is made of zeroed memory");
+    SB_CHECK(!strand->busy && strand->worker == NULL, "a strand is made of zeroed memory");
     strand->dispatcher = d;
-    strand->idle = idle;
     if (!has_executor(d))
         return SIMBA_OK;
     strand->ticket = sb_ticket_create(strand, run_on_executor, &d->executor);
@@ -451,8 +450,10 @@ int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *d,
 void sb_strand_end(struct sb_strand *strand)
 {
     SB_CHECK(!strand->busy, "a strand is freed when nothing of it runs");
-    SB_CHECK(strand->worker == NULL, "a strand is freed when it has no thread of its own");
-    sb_ticket_drop(strand->ticket);
+    if (has_executor(strand->dispatcher))
+        sb_ticket_drop(strand->ticket);
+    else
+        SB_CHECK(strand->worker == NULL, "a strand is freed when it has no thread of its own");
 }
 
 bool sb_strand_begin_thread(struct sb_strand *strand, const char *name)
@@ -474,6 +475,8 @@ void sb_strand_end_thread(struct sb_strand *strand)
 {
     struct sb_dispatcher *d = strand->dispatcher;
 
+    if (has_executor(d))
+        return;
     sb_lock_take(&d->lock);
     if (strand->worker != NULL) {
         SB_CHECK(!strand->worker->own.ending, "a thread of one strand is ended once");
@@ -510,8 +513,8 @@ bool sb_dispatcher_is_busy(struct sb_dispatcher *d)
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
-                         const struct sb_pull *pull, struct sb_dispatcher **ret_dispatcher,
-                         struct simba_error *error)
+                         const struct sb_pull *pull, void (*idle)(struct sb_strand *strand),
+                         struct sb_dispatcher **ret_dispatcher, struct simba_error *error)
 {
     struct sb_dispatcher *d = sb_alloc_zero(sizeof *d);
     bool has_thread;
@@ -523,6 +526,7 @@ int sb_dispatcher_create(int threads, const struct simba_executor *executor,
     d->most = threads;
     d->executor = *executor;
     d->pull = *pull;
+    d->idle = idle;
     SB_CHECK(!has_executor(d) || !is_pulled(d), "calls are pulled, or an executor has them");
     sb_lock_take(&d->lock);
     has_thread = has_executor(d) || is_pulled(d) || add_worker(d, NULL) != NULL;

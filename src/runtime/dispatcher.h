@@ -17,17 +17,17 @@ struct sb_call {
     struct sb_call *next;
 };
 
-/* Lives in its owner. `idle` is called, on the thread that ran the last call, when nothing is left
- * to run; from then on the dispatcher does not touch the strand. */
+/* Lives in its owner. */
 struct sb_strand {
     struct sb_dispatcher *dispatcher;
-    void (*idle)(struct sb_strand *strand);
     struct sb_call *first;
     struct sb_call *last;
     struct sb_strand *next; /* in the queue */
     struct sb_strand *previous;
-    struct sb_ticket *ticket; /* for the executor, where there is one */
-    struct sb_worker *worker; /* a thread of its own; NULL: it shares those of the dispatcher */
+    union {
+        struct sb_ticket *ticket; /* where there is an executor: for it */
+        struct sb_worker *worker; /* elsewhere: a thread of its own; NULL: it has none */
+    };
     bool busy;
 };
 
@@ -45,18 +45,20 @@ struct sb_pull {
 };
 
 /* `executor` without a function: threads of its own, at most `threads` of them. With `pull` there
- * is neither: the calls run in sb_dispatcher_help. */
+ * is neither: the calls run in sb_dispatcher_help.
+ *
+ * `idle` is called, on the thread that ran the last call, when nothing of a strand is left to run;
+ * from then on the dispatcher does not touch the strand. */
 int sb_dispatcher_create(int threads, const struct simba_executor *executor,
-                         const struct sb_pull *pull, struct sb_dispatcher **ret_dispatcher,
-                         struct simba_error *error);
+                         const struct sb_pull *pull, void (*idle)(struct sb_strand *strand),
+                         struct sb_dispatcher **ret_dispatcher, struct simba_error *error);
 
 /* Ends the threads. No strand has calls any more. NULL is allowed. */
 void sb_dispatcher_destroy(struct sb_dispatcher *dispatcher);
 
 /* A zeroed strand of a dispatcher. SIMBA_ENOMEM when memory is short. The second is for an idle
  * strand. */
-int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *dispatcher,
-                   void (*idle)(struct sb_strand *strand));
+int sb_strand_init(struct sb_strand *strand, struct sb_dispatcher *dispatcher);
 void sb_strand_end(struct sb_strand *strand);
 
 /* Gives a strand a thread of its own, with the first 15 bytes of the name, unless it has one.

@@ -284,7 +284,7 @@ int sb_engine_create(const struct sb_engine_config *config, struct sb_engine **r
         sb_error_plain(error, code);
     if (code == SIMBA_OK)
         code = sb_dispatcher_create(config->dispatcher_threads, &config->executor, &config->pull,
-                                    &engine->dispatcher, error);
+                                    sb_service_strand_idle, &engine->dispatcher, error);
     if (code == SIMBA_OK)
         code = sb_loop_create(sb_requests_flush, engine, &engine->loop, error);
     if (code == SIMBA_OK) {

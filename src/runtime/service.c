@@ -185,7 +185,7 @@ void sb_service_end_thread(struct sb_service *s)
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
-static void on_strand_idle(struct sb_strand *strand)
+void sb_service_strand_idle(struct sb_strand *strand)
 {
     struct sb_service *s = SB_CONTAINER(struct sb_service, strand, strand);
 
@@ -361,7 +361,7 @@ static void run_report(struct sb_call *call)
 int sb_service_init_calls(struct sb_service *s)
 {
     s->report_call.run = run_report;
-    return sb_strand_init(&s->strand, s->engine->dispatcher, on_strand_idle);
+    return sb_strand_init(&s->strand, s->engine->dispatcher);
 }
 
 /* ---- After a step ---------------------------------------------------------------------------- */

@@ -74,6 +74,9 @@ static inline bool sb_service_is_observer(const struct sb_service *service)
  * short. */
 int sb_service_init_calls(struct sb_service *service);
 
+/* Nothing is left to run of that queue. For the engine's dispatcher. */
+void sb_service_strand_idle(struct sb_strand *strand);
+
 struct sb_service *sb_service_of_member(struct sb_member *member);
 
 /* Frees a service that nobody refers to. */
