@@ -152,13 +152,17 @@ void sb_packed_get_report(const struct sb_packed *r, struct sb_report *ret_repor
     ret_report->renewed = r->renewed;
 }
 
-void sb_packed_get_machine(const struct sb_packed *r, union sb_any_machine *ret_machine)
+void sb_packed_get_machine(const struct sb_packed *r, const struct sb_timing *timing,
+                           union sb_any_machine *ret_machine)
 {
+    char *rest = (char *)ret_machine + sizeof ret_machine->timing;
+
+    ret_machine->timing = timing;
     if (r->own_id != NULL) {
-        memcpy(&ret_machine->contender, r->machine.contender, sizeof r->machine.contender);
+        memcpy(rest, r->machine.contender, sizeof r->machine.contender);
         unpack_owner(&r->owner, &ret_machine->contender.owner);
     } else {
-        memcpy(&ret_machine->observer, r->machine.observer, sizeof r->machine.observer);
+        memcpy(rest, r->machine.observer, sizeof r->machine.observer);
         unpack_owner(&r->owner, &ret_machine->observer.owner);
     }
 }
@@ -166,11 +170,13 @@ void sb_packed_get_machine(const struct sb_packed *r, union sb_any_machine *ret_
 static const struct simba_owner *pack_machine(struct sb_packed *r,
                                               const union sb_any_machine *machine)
 {
+    const char *rest = (const char *)machine + sizeof machine->timing;
+
     if (r->own_id != NULL) {
-        memcpy(r->machine.contender, &machine->contender, sizeof r->machine.contender);
+        memcpy(r->machine.contender, rest, sizeof r->machine.contender);
         return &machine->contender.owner;
     }
-    memcpy(r->machine.observer, &machine->observer, sizeof r->machine.observer);
+    memcpy(r->machine.observer, rest, sizeof r->machine.observer);
     return &machine->observer.owner;
 }
 

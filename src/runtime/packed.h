@@ -4,7 +4,8 @@
  * Machine and report name owners by value, 129 bytes each, so that the core needs no memory. A
  * client may hold a hundred thousand mutexes, though, and of nearly all its machines the owner is
  * the contender itself. So, packed, the id of an owner is a reference: to nobody's, to the
- * contender's own, or to the name of another, which the owners of one service share.
+ * contender's own, or to the name of another, which the owners of one service share. The service
+ * knows the times of its machine.
  *
  * Not thread-safe: the caller's lock guards it.
  */
@@ -18,14 +19,18 @@
 
 /* A machine as the core takes it: an observer's, or a contender's. */
 union sb_any_machine {
+    const struct sb_timing *timing; /* the first member of both */
     struct sb_machine contender;
     struct sb_observer observer;
 };
 
-/* What is packed as it is ends where the owner begins. */
+/* What is packed as it is begins behind the timing and ends where the owner begins. */
+_Static_assert(offsetof(struct sb_machine, timing) == 0, "the timing is a machine's first member");
 _Static_assert(offsetof(struct sb_machine, owner) + sizeof(struct simba_owner) ==
                    sizeof(struct sb_machine),
                "the owner is a machine's last member");
+_Static_assert(offsetof(struct sb_observer, timing) == 0,
+               "the timing is an observer's first member");
 _Static_assert(offsetof(struct sb_observer, owner) + sizeof(struct simba_owner) ==
                    sizeof(struct sb_observer),
                "the owner is an observer's last member");
@@ -40,9 +45,9 @@ struct sb_packed_owner {
 
 struct sb_packed {
     const char *own_id; /* NULL: an observer */
-    union {             /* of each machine all but its last member, the owner */
-        _Alignas(struct sb_machine) char contender[offsetof(struct sb_machine, owner)];
-        _Alignas(struct sb_observer) char observer[offsetof(struct sb_observer, owner)];
+    union {             /* of each machine all but its first and its last member */
+        char contender[offsetof(struct sb_machine, owner) - sizeof(struct sb_timing *)];
+        char observer[offsetof(struct sb_observer, owner) - sizeof(struct sb_timing *)];
     } machine;
     struct sb_packed_owner owner;
     struct sb_packed_owner before; /* this and all below: the report */
@@ -65,8 +70,9 @@ void sb_packed_free(struct sb_packed *packed);
  * short. The contender's own id needs none: then *ret_name is NULL. */
 bool sb_packed_make_name(const struct sb_packed *packed, const char *id, struct sb_name **ret_name);
 
-/* The machine, for a step. */
-void sb_packed_get_machine(const struct sb_packed *packed, union sb_any_machine *ret_machine);
+/* The machine, for a step. `timing` is the one that it was made with. */
+void sb_packed_get_machine(const struct sb_packed *packed, const struct sb_timing *timing,
+                           union sb_any_machine *ret_machine);
 
 /* The report, too: for the steps that have to do with it, which few have. */
 void sb_packed_get_report(const struct sb_packed *packed, struct sb_report *ret_report);

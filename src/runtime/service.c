@@ -144,7 +144,7 @@ int sb_service_last_error(struct sb_service *s, struct simba_error *error)
     if (code != SIMBA_OK)
         return code;
     sb_lock_take(&s->engine->state_lock);
-    sb_packed_get_machine(&s->packed, &machine);
+    sb_packed_get_machine(&s->packed, sb_service_timing(s), &machine);
     code = sb_service_is_observer(s) ? machine.observer.last_code : machine.contender.last_code;
     if (code != SIMBA_OK && s->last_error != NULL && s->last_error->code == code && error != NULL)
         *error = *s->last_error;

@@ -279,7 +279,7 @@ static unsigned step_machine(struct sb_service *s, const struct sb_event *event,
     unsigned untold;
     bool reports;
 
-    sb_packed_get_machine(&s->packed, &machine);
+    sb_packed_get_machine(&s->packed, sb_service_timing(s), &machine);
     if (sb_service_is_observer(s))
         sb_observer_step(&machine.observer, event, step);
     else

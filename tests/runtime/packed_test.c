@@ -89,7 +89,7 @@ static void assert_same(struct twins *t)
     struct simba_state state;
     union sb_any_machine machine;
 
-    sb_packed_get_machine(&t->packed, &machine);
+    sb_packed_get_machine(&t->packed, &timing, &machine);
     sb_packed_get_report(&t->packed, &report);
     sb_packed_state(&t->packed, &state);
     if (t->observes) {
@@ -134,7 +134,7 @@ static void step_both(struct twins *t)
         t->report.state.before = t->observes ? t->plain.observer.owner : t->plain.contender.owner;
     if (has_owner)
         assert_true(sb_packed_make_name(&t->packed, e.owner, &name));
-    sb_packed_get_machine(&t->packed, &machine);
+    sb_packed_get_machine(&t->packed, &timing, &machine);
     step(t, &machine, &e, &unpacked);
     reports = unpacked.changed || unpacked.renewed || t->packed.pending;
     if (reports) {
@@ -201,7 +201,7 @@ static void meet(struct sb_packed *packed, const char *id)
     union sb_any_machine machine;
 
     assert_true(sb_packed_make_name(packed, id, &name));
-    sb_packed_get_machine(packed, &machine);
+    sb_packed_get_machine(packed, &timing, &machine);
     sb_packed_get_report(packed, &report);
     report.state.before = machine.contender.owner;
     snprintf(machine.contender.owner.id, sizeof machine.contender.owner.id, "%s", id);
