@@ -90,7 +90,6 @@ static int pull_events(struct sb_contender *contender,
     calls->on_notify = options->pull & SIMBA_PULL_NOTIFIED ? sb_event_on_notify : NULL;
     calls->on_closed = sb_event_on_closed;
     calls->user = &contender->source;
-    calls->closed_user = &contender->source;
     return SIMBA_OK;
 }
 
@@ -154,9 +153,8 @@ static int create_contender(struct sb_client *client, const struct simba_contend
     config.calls.on_released = options.on_released;
     config.calls.on_notify = options.on_notify;
     config.calls.on_renewed = options.on_renewed;
-    config.calls.user = options.user;
     config.calls.on_closed = options.on_closed;
-    config.calls.closed_user = options.user;
+    config.calls.user = options.user;
     config.calls.hooks = &contender_hooks;
     config.object = contender;
     code = pull_events(contender, &options, &config.calls, error);
@@ -387,7 +385,6 @@ static int pull_observer_events(struct sb_api_observer *observer,
     calls->on_notify = sb_event_on_notify;
     calls->on_closed = sb_event_on_closed;
     calls->user = &observer->source;
-    calls->closed_user = &observer->source;
     return SIMBA_OK;
 }
 
@@ -410,9 +407,8 @@ static int create_observer(struct sb_client *client, const struct simba_observer
     config.mutex = options.mutex;
     config.poll_ms = options.poll_ms;
     config.calls.on_notify = options.on_notify;
-    config.calls.user = options.user;
     config.calls.on_closed = options.on_closed;
-    config.calls.closed_user = options.user;
+    config.calls.user = options.user;
     config.calls.hooks = &observer_hooks;
     config.object = observer;
     observer->base.client = client;

@@ -705,8 +705,7 @@ int sb_mutex_locker_create(struct sb_client *client, const struct simba_locker_o
     config.mutex = options->mutex;
     config.id = options->id;
     config.calls.on_closed = options->on_closed;
-    config.calls.closed_user = options->user;
-    config.calls.user = locker;
+    config.calls.user = options->user;
     config.calls.hooks = &hooks;
     config.object = locker;
     config.party = group != NULL ? group->party : NULL;

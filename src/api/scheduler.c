@@ -30,7 +30,8 @@ struct sb_scheduler {
     struct sb_engine *engine;
     struct sb_loop *loop; /* the engine's */
     simba_work_fn *work;
-    void *user;
+    simba_closed_fn *on_closed;
+    void *user;                      /* of both */
     struct sb_handover_watch *watch; /* NULL: it takes no part in hand-overs */
     enum simba_schedule_strategy strategy;
     int64_t initial_delay_ms;
@@ -258,6 +259,13 @@ static void on_released(void *user, const struct simba_state *state)
     post(s, &s->follow_task);
 }
 
+static void on_closed(void *user)
+{
+    const struct sb_scheduler *s = user;
+
+    s->on_closed(s->user);
+}
+
 /* ---- The public surface ---------------------------------------------------------------------- */
 
 bool simba_scheduler_is_leader(const simba_scheduler *handle)
@@ -420,6 +428,7 @@ static struct sb_scheduler *allocate(struct sb_client *client,
     s->engine = client->engine;
     s->loop = sb_engine_loop(s->engine);
     s->work = options->work;
+    s->on_closed = options->on_closed;
     s->user = options->user;
     s->strategy = options->strategy;
     s->initial_delay_ms = options->initial_delay_ms;
@@ -463,8 +472,7 @@ static int create(struct sb_client *client, const struct simba_scheduler_options
     config.transition_ms = SIMBA_UNSET;
     config.calls.on_acquired = on_acquired;
     config.calls.on_released = on_released;
-    config.calls.on_closed = options.on_closed;
-    config.calls.closed_user = options.user;
+    config.calls.on_closed = options.on_closed != NULL ? on_closed : NULL;
     config.calls.user = s;
     config.calls.hooks = &hooks;
     config.object = s;

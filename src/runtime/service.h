@@ -35,9 +35,8 @@ struct sb_service_calls {
     simba_state_fn *on_released;
     simba_state_fn *on_notify;
     simba_state_fn *on_renewed;
-    void *user;
-    simba_closed_fn *on_closed; /* the last of them, after close; see simba.h */
-    void *closed_user;
+    simba_closed_fn *on_closed;           /* the last of them, after close; see simba.h */
+    void *user;                           /* of all of them */
     const struct sb_service_hooks *hooks; /* shared by all objects of a kind */
 };
 

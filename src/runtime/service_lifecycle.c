@@ -244,7 +244,7 @@ static void run_closed(struct sb_call *call)
 
     SB_CHECK(sb_service_is_inside(s), "the last callback runs on the strand");
     if (s->calls.on_closed != NULL)
-        s->calls.on_closed(s->calls.closed_user);
+        s->calls.on_closed(s->calls.user);
     tell_closed(s);
 }
 
