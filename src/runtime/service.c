@@ -39,7 +39,7 @@ void sb_service_free(struct sb_service *s)
     sb_handle_free(s->handle);
     sb_packed_free(&s->packed);
     sb_free(s->own_timing);
-    sb_free(s->last_error);
+    sb_free(s->failure);
     sb_free(s);
 }
 
@@ -146,8 +146,8 @@ int sb_service_last_error(struct sb_service *s, struct simba_error *error)
     sb_lock_take(&s->engine->state_lock);
     sb_packed_get_machine(&s->packed, sb_service_timing(s), &machine);
     code = sb_service_is_observer(s) ? machine.observer.last_code : machine.contender.last_code;
-    if (code != SIMBA_OK && s->last_error != NULL && s->last_error->code == code && error != NULL)
-        *error = *s->last_error;
+    if (code != SIMBA_OK && s->failure != NULL && s->failure->error.code == code && error != NULL)
+        *error = s->failure->error;
     else
         sb_error_plain(error, code);
     sb_lock_release(&s->engine->state_lock);

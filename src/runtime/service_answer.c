@@ -70,23 +70,25 @@ static void keep_error(struct sb_service *s, const struct simba_request *wire,
     bool away = is_away(s, now_ms);
     bool refused = reply->code == SIMBA_EINVAL; /* the name, which no waiting heals */
     enum simba_log_level level = away || refused ? SIMBA_LOG_ERROR : SIMBA_LOG_WARN;
+    struct sb_failure *failure;
     bool warn;
 
     SB_CHECK(reply->code != SIMBA_OK, "an error that is kept is one");
     sb_lock_take(&s->engine->state_lock);
-    if (s->last_error == NULL)
-        s->last_error = sb_alloc_zero(sizeof *s->last_error);
-    warn = s->last_error == NULL || is_other_failure(s->last_error->code, reply->code) ||
-           now_ms - s->warned_at_ms >= WARN_INTERVAL_MS || away != s->away_told;
+    if (s->failure == NULL)
+        s->failure = sb_alloc_zero(sizeof *s->failure);
+    failure = s->failure;
+    warn = failure == NULL || is_other_failure(failure->error.code, reply->code) ||
+           now_ms - failure->warned_at_ms >= WARN_INTERVAL_MS || away != s->away_told;
     s->away_told = away;
-    if (warn)
-        s->warned_at_ms = now_ms;
-    if (s->last_error != NULL) {
+    if (failure != NULL) {
+        if (warn)
+            failure->warned_at_ms = now_ms;
         if (reply->error != NULL)
-            *s->last_error = *reply->error;
+            failure->error = *reply->error;
         else
-            sb_error_plain(s->last_error, reply->code);
-        s->last_error->code = reply->code;
+            sb_error_plain(&failure->error, reply->code);
+        failure->error.code = reply->code;
     }
     sb_lock_release(&s->engine->state_lock);
     sb_log(&s->engine->log, warn ? level : SIMBA_LOG_DEBUG, "mutex '%s': cannot %s%s: %s",
@@ -105,10 +107,10 @@ static void forget_error(struct sb_service *s)
                s->member.mutex);
     s->failing_since_ms = 0;
     s->away_told = false;
-    if (s->last_error == NULL)
+    if (s->failure == NULL)
         return;
     sb_lock_take(&s->engine->state_lock);
-    s->last_error->code = SIMBA_OK;
+    s->failure->error.code = SIMBA_OK;
     sb_lock_release(&s->engine->state_lock);
 }
 

@@ -11,6 +11,12 @@
 
 #include <stdatomic.h>
 
+/* The last failure of a request. */
+struct sb_failure {
+    struct simba_error error; /* its code is SIMBA_OK when one has succeeded since */
+    int64_t warned_at_ms;     /* of this one or one before */
+};
+
 /* There may be a hundred thousand of them, so each byte counts: what all have in common is the
  * engine's, and what few have is allocated for those. */
 struct sb_service {
@@ -33,7 +39,6 @@ struct sb_service {
 
     /* Loop thread only. */
     int64_t phase_at_us;      /* since when this contest runs, or this term */
-    int64_t warned_at_ms;     /* of a failure */
     int64_t failing_since_ms; /* 0: the last request did not fail */
     struct sb_start start;    /* where it waits for its turn */
     bool close_when_stopped;
@@ -58,7 +63,7 @@ struct sb_service {
     /* The machine and what waits to be reported; under engine->state_lock, written by the loop
      * thread. */
     struct sb_packed packed;
-    struct simba_error *last_error;
+    struct sb_failure *failure; /* NULL: no request has failed, or memory was short */
 
     char names[]; /* the strings of `member` */
 };
