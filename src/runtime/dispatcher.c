@@ -127,6 +127,20 @@ static void dequeue(struct queue *queue, struct sb_strand *strand)
     SB_CHECK((queue->first == NULL) == (queue->length == 0), "a queue knows its length");
 }
 
+/* With the lock held. */
+static void append(struct sb_strand *strand, struct sb_call *call)
+{
+    struct sb_call **end = &strand->first;
+
+    SB_CHECK(sb_lock_is_mine(&strand->dispatcher->lock), "calls are queued with the lock held");
+    while (*end != NULL) {
+        SB_CHECK(*end != call, "a call waits once");
+        end = &(*end)->next;
+    }
+    call->next = NULL;
+    *end = call;
+}
+
 /* Runs the first call of a strand. Returns whether the strand has more; if not, it is out of our
  * hands. */
 static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shared)
@@ -139,8 +153,6 @@ static bool run_one(struct sb_dispatcher *d, struct sb_strand *strand, bool shar
     call = strand->first;
     SB_CHECK(strand->busy && call != NULL, "a strand that runs has a call");
     strand->first = call->next;
-    if (strand->first == NULL)
-        strand->last = NULL;
     sb_lock_release(&d->lock);
 
     innermost = &frame;
@@ -390,13 +402,8 @@ bool sb_dispatcher_call(struct sb_strand *strand, struct sb_call *call)
     bool was_idle;
 
     SB_CHECK(call->run != NULL, "a call that is queued can run");
-    call->next = NULL;
     sb_lock_take(&d->lock);
-    if (strand->last != NULL)
-        strand->last->next = call;
-    else
-        strand->first = call;
-    strand->last = call;
+    append(strand, call);
     was_idle = !strand->busy;
     strand->busy = true;
     d->busy += was_idle ? 1 : 0;

@@ -20,8 +20,7 @@ struct sb_call {
 /* Lives in its owner. */
 struct sb_strand {
     struct sb_dispatcher *dispatcher;
-    struct sb_call *first;
-    struct sb_call *last;
+    struct sb_call *first;  /* its calls; each has its own reason, so there are few */
     struct sb_strand *next; /* in the queue */
     struct sb_strand *previous;
     union {
