@@ -221,7 +221,7 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t co
     return 0;
 }
 
-/* A server that ends says so: what is not answered by then has to be asked elsewhere. */
+/* The first settings of the server show that it speaks HTTP/2. */
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct sb_etcd_channel *c = user;

@@ -15,7 +15,8 @@ struct sb_etcd_channel_events {
      * lost with its stream. It is the user's again. */
     void (*ended)(void *user, struct sb_etcd_call *call, const struct simba_error *error,
                   bool maybe);
-    /* It broke; its calls have ended. At most once, and never from within a call. */
+    /* It broke; its calls have ended. At most once, perhaps before sb_etcd_channel_flush or
+     * sb_etcd_channel_drop returns. */
     void (*down)(void *user, const struct simba_error *error);
     /* After sb_etcd_channel_close; it is gone. */
     void (*closed)(void *user);

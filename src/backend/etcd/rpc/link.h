@@ -16,7 +16,7 @@ enum sb_etcd_link_state {
     SB_ETCD_IDLE,
     SB_ETCD_LOOKING_UP,
     SB_ETCD_CONNECTING,
-    SB_ETCD_LOGGING_IN, /* also: again, while calls are under way */
+    SB_ETCD_LOGGING_IN, /* the first time: a later login leaves it UP */
     SB_ETCD_UP,
     SB_ETCD_PAUSED,
     SB_ETCD_CLOSING
