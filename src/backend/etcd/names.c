@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LEASE_DIGITS_MAX 17
@@ -81,6 +82,19 @@ bool sb_etcd_mutex_of(char ret_mutex[SIMBA_MUTEX_MAX + 1], const char *prefix, c
     memcpy(ret_mutex, text + head, length - head - tail);
     ret_mutex[length - head - tail] = '\0';
     return strncmp(ret_mutex, SB_ETCD_PROPERTIES, strlen(SB_ETCD_PROPERTIES)) != 0;
+}
+
+int64_t sb_etcd_lease_of(const void *key, size_t length)
+{
+    const char *end = (const char *)key + length;
+    char digits[20];
+    size_t count = 0;
+
+    while (count < length && count < sizeof digits - 1 && *(end - count - 1) != '/')
+        count++;
+    memcpy(digits, end - count, count);
+    digits[count] = '\0';
+    return (int64_t)strtoull(digits, NULL, 16);
 }
 
 void sb_etcd_id_of(char ret_id[SIMBA_ID_MAX + 1], const void *value, size_t length, int64_t lease)

@@ -30,6 +30,9 @@ void sb_etcd_range_end(char ret_end[SB_ETCD_KEY_SIZE], const char *key);
 bool sb_etcd_mutex_of(char ret_mutex[SIMBA_MUTEX_MAX + 1], const char *prefix, const void *key,
                       size_t length, int64_t lease);
 
+/* What stands behind the last slash of a contender's key. */
+int64_t sb_etcd_lease_of(const void *key, size_t length);
+
 /* The id of a contender: its value. Others than Simba leave that empty, or write what they like:
  * then it is told by the lease. */
 void sb_etcd_id_of(char ret_id[SIMBA_ID_MAX + 1], const void *value, size_t length, int64_t lease);

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/time.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define RESTART_MS 100
@@ -59,20 +58,6 @@ static struct sb_etcd_watcher *find(const struct sb_etcd_watches *w, int64_t id)
     return watcher;
 }
 
-/* What stands behind the last slash. */
-static int64_t lease_of(const Etcd__KeyValue *kv)
-{
-    char digits[20];
-    size_t length = 0;
-
-    while (length < kv->key.len && length < sizeof digits - 1 &&
-           kv->key.data[kv->key.len - length - 1] != '/')
-        length++;
-    memcpy(digits, kv->key.data + kv->key.len - length, length);
-    digits[length] = '\0';
-    return (int64_t)strtoull(digits, NULL, 16);
-}
-
 /* A watcher may end with each event, also another one. */
 static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
 {
@@ -84,7 +69,7 @@ static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
             return;
         watcher->changed(watcher->user,
                          event->type == ETCD__EVENT__TYPE__PUT ? SB_ETCD_PUT : SB_ETCD_DELETED,
-                         lease_of(event->kv));
+                         sb_etcd_lease_of(event->kv->key.data, event->kv->key.len));
     }
 }
 
