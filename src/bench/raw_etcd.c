@@ -22,7 +22,6 @@
 #define LEASE_S 3600
 #define PATIENCE_S 10
 #define PREFIX_MAX 256
-#define FRAME_SIZE 5
 
 struct etcd {
     int fd;

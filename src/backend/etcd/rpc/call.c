@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define FRAME_SIZE 5
-
 /* Of a message while it is unpacked: two bytes of a hostile server can become a hundred here. */
 static void *allocate(void *data, size_t size)
 {
@@ -34,14 +32,14 @@ bool sb_etcd_call_add(struct sb_etcd_call *call, const ProtobufCMessage *message
     uint8_t *frame;
 
     if (length > SB_ETCD_UNSENT_MAX || call->out.length > SB_ETCD_UNSENT_MAX - length ||
-        !sb_wire_buffer_fit(&call->out, FRAME_SIZE + length))
+        !sb_wire_buffer_fit(&call->out, SB_ETCD_FRAME_SIZE + length))
         return false;
     frame = (uint8_t *)call->out.data + call->out.length;
     frame[0] = 0;
     for (int i = 0; i < 4; i++)
         frame[1 + i] = (uint8_t)(length >> (24 - 8 * i));
-    protobuf_c_message_pack(message, frame + FRAME_SIZE);
-    call->out.length += FRAME_SIZE + length;
+    protobuf_c_message_pack(message, frame + SB_ETCD_FRAME_SIZE);
+    call->out.length += SB_ETCD_FRAME_SIZE + length;
     return true;
 }
 
@@ -57,9 +55,10 @@ void *sb_etcd_unpack(const ProtobufCMessageDescriptor *descriptor, const void *b
 void *sb_etcd_call_unpack(const struct sb_etcd_call *call,
                           const ProtobufCMessageDescriptor *descriptor)
 {
-    if (call->in.length < FRAME_SIZE)
+    if (call->in.length < SB_ETCD_FRAME_SIZE)
         return NULL;
-    return sb_etcd_unpack(descriptor, call->in.data + FRAME_SIZE, call->in.length - FRAME_SIZE);
+    return sb_etcd_unpack(descriptor, call->in.data + SB_ETCD_FRAME_SIZE,
+                          call->in.length - SB_ETCD_FRAME_SIZE);
 }
 
 void sb_etcd_free_message(void *message)

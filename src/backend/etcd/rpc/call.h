@@ -12,6 +12,7 @@
 
 #include <etcd.pb-c.h>
 
+#define SB_ETCD_FRAME_SIZE 5 /* of a message: whether it is compressed, and its length */
 #define SB_ETCD_MESSAGE_MAX ((size_t)8 * 1024 * 1024)   /* bytes of one answer */
 #define SB_ETCD_UNPACKED_MAX ((size_t)64 * 1024 * 1024) /* bytes of memory that it is unpacked to */
 #define SB_ETCD_UNSENT_MAX ((size_t)64 * 1024 * 1024)   /* that the server does not take */

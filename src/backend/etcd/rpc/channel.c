@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAME_SIZE 5
 #define WINDOW (1024 * 1024)
 #define HEADERS_MAX (16 * 1024)
 
@@ -160,9 +159,9 @@ static size_t frame_length(const struct sb_etcd_call *call)
 {
     const uint8_t *head = (const uint8_t *)call->in.data;
 
-    if (call->in.length < FRAME_SIZE)
+    if (call->in.length < SB_ETCD_FRAME_SIZE)
         return 0;
-    return FRAME_SIZE +
+    return SB_ETCD_FRAME_SIZE +
            ((size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | (size_t)head[4]);
 }
 
@@ -173,7 +172,7 @@ static void give_messages(struct sb_etcd_call *call)
 
     while ((length = frame_length(call)) > 0 && length <= call->in.length && !call->nonsense) {
         message = call->in.data;
-        call->message(call, message + FRAME_SIZE, length - FRAME_SIZE);
+        call->message(call, message + SB_ETCD_FRAME_SIZE, length - SB_ETCD_FRAME_SIZE);
         call->in.length -= length;
         memmove(message, message + length, call->in.length);
     }
