@@ -17,7 +17,6 @@
 
 struct property {
     char mutex[SIMBA_MUTEX_MAX + 1];
-    char name[SIMBA_PROPERTY_NAME_MAX + 1];
     char id[SIMBA_ID_MAX + 1]; /* that must own for the write; empty: none must */
     char value[SIMBA_PROPERTY_VALUE_MAX + 24];
     char key[SB_ETCD_KEY_SIZE];
@@ -140,9 +139,8 @@ static void fill(struct property *p, const simba_backend *store,
                  const struct simba_request *request)
 {
     sb_text_copy(p->mutex, sizeof p->mutex, request->mutex);
-    sb_text_copy(p->name, sizeof p->name, request->property);
     sb_text_copy(p->id, sizeof p->id, request->id != NULL ? request->id : "");
-    sb_etcd_property_key(p->key, store->options.prefix, p->mutex, p->name);
+    sb_etcd_property_key(p->key, store->options.prefix, p->mutex, request->property);
     if (request->op == SIMBA_OP_SET_PROPERTY)
         snprintf(p->value, sizeof p->value, "%" PRId64 " %s", simba_wall_ms(simba_now_ms()),
                  request->value);
