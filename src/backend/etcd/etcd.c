@@ -242,8 +242,7 @@ static void listen_observer(simba_backend *store, struct sb_etcd_mutex *mutex, b
 
     if (on && mutex->observers++ == 0) {
         sb_etcd_property_key(folder, store->options.prefix, mutex->name, "");
-        mutex->properties =
-            sb_etcd_watch(&store->watches, folder, true, on_property_changed, mutex);
+        mutex->properties = sb_etcd_watch(&store->watches, folder, on_property_changed, mutex);
     } else if (!on && mutex->observers > 0 && --mutex->observers == 0) {
         sb_etcd_unwatch(&store->watches, &mutex->watcher);
         sb_etcd_unwatch(&store->watches, &mutex->properties);

@@ -86,7 +86,7 @@ static void watch_before(struct sb_etcd_job *job, int64_t before)
         return;
     sb_etcd_unwatch(watches, &latch->watcher);
     sb_etcd_key(key, job->store->options.prefix, job->mutex->name, before);
-    latch->watcher = sb_etcd_watch(watches, key, false, on_before_changed, latch);
+    latch->watcher = sb_etcd_watch(watches, key, on_before_changed, latch);
     latch->before = latch->watcher != NULL ? before : 0; /* without memory it asks again */
 }
 
@@ -110,7 +110,7 @@ static void watch_folder(struct sb_etcd_mutex *mutex)
     if (mutex->observers == 0 || mutex->watcher != NULL)
         return;
     sb_etcd_folder(folder, store->options.prefix, mutex->name);
-    mutex->watcher = sb_etcd_watch(&store->watches, folder, true, on_folder_changed, mutex);
+    mutex->watcher = sb_etcd_watch(&store->watches, folder, on_folder_changed, mutex);
 }
 
 /* ---- The first key --------------------------------------------------------------------------- */

@@ -19,13 +19,14 @@ static bool add_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher *
     Etcd__WatchCreate__Filter no_put = ETCD__WATCH_CREATE__FILTER__NO_PUT;
     Etcd__WatchAsk message = ETCD__WATCH_ASK__INIT;
     Etcd__WatchCreate create = ETCD__WATCH_CREATE__INIT;
+    size_t length = strlen(watcher->key);
     char end[SB_ETCD_KEY_SIZE];
 
     message.ask_case = ETCD__WATCH_ASK__ASK_CREATE;
     message.create = &create;
-    create.key = (ProtobufCBinaryData){strlen(watcher->key), (uint8_t *)watcher->key};
+    create.key = (ProtobufCBinaryData){length, (uint8_t *)watcher->key};
     create.watch_id = watcher->id;
-    if (watcher->folder) {
+    if (watcher->key[length - 1] == '/') {
         sb_etcd_range_end(end, watcher->key);
         create.range_end = (ProtobufCBinaryData){strlen(end), (uint8_t *)end};
     } else {
@@ -165,7 +166,7 @@ int64_t sb_etcd_watches_tend(struct sb_etcd_watches *w)
 /* ---- Watchers -------------------------------------------------------------------------------- */
 
 struct sb_etcd_watcher *
-sb_etcd_watch(struct sb_etcd_watches *w, const char *key, bool folder,
+sb_etcd_watch(struct sb_etcd_watches *w, const char *key,
               void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user)
 {
     size_t size = strlen(key) + 1;
@@ -173,12 +174,8 @@ sb_etcd_watch(struct sb_etcd_watches *w, const char *key, bool folder,
 
     if (watcher == NULL)
         return NULL;
-    *watcher = (struct sb_etcd_watcher){.next = w->first,
-                                        .back = &w->first,
-                                        .id = ++w->last_id,
-                                        .changed = changed,
-                                        .user = user,
-                                        .folder = folder};
+    *watcher = (struct sb_etcd_watcher){
+        .next = w->first, .back = &w->first, .id = ++w->last_id, .changed = changed, .user = user};
     memcpy(watcher->key, key, size);
     if (watcher->next != NULL)
         watcher->next->back = &watcher->next;

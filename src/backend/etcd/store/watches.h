@@ -25,7 +25,6 @@ struct sb_etcd_watcher {
      * name ends in one. */
     void (*changed)(void *user, enum sb_etcd_change change, int64_t lease);
     void *user;
-    bool folder; /* all keys below `key`; otherwise only whether `key` is deleted */
     char key[];
 };
 
@@ -40,9 +39,10 @@ struct sb_etcd_watches {
     int64_t restart_ms; /* not before: the stream has just ended */
 };
 
-/* Begins; NULL when memory is short. */
+/* Begins to watch all keys below one that ends in a slash; of another key, only whether it is
+ * deleted. NULL when memory is short. */
 struct sb_etcd_watcher *
-sb_etcd_watch(struct sb_etcd_watches *watches, const char *key, bool folder,
+sb_etcd_watch(struct sb_etcd_watches *watches, const char *key,
               void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user);
 
 /* Ends it and makes it NULL, where it is not. */
