@@ -24,38 +24,29 @@ int sb_etcd_check_mutex(const char *mutex, struct simba_error *error)
                         mutex);
 }
 
-static void check_fits(const struct sb_text *text)
-{
-    SB_CHECK(!text->cut, "a key has room for the longest names");
-}
-
 void sb_etcd_folder(char ret_key[SB_ETCD_KEY_SIZE], const char *prefix, const char *mutex)
 {
-    struct sb_text text;
+    int length = snprintf(ret_key, SB_ETCD_KEY_SIZE, "%s%s/", prefix, mutex);
 
-    sb_text_init(&text, ret_key, SB_ETCD_KEY_SIZE);
-    sb_text_add(&text, "%s%s/", prefix, mutex);
-    check_fits(&text);
+    SB_CHECK(length < SB_ETCD_KEY_SIZE, "a key has room for the longest names");
 }
 
 void sb_etcd_key(char ret_key[SB_ETCD_KEY_SIZE], const char *prefix, const char *mutex,
                  int64_t lease)
 {
-    struct sb_text text;
+    int length =
+        snprintf(ret_key, SB_ETCD_KEY_SIZE, "%s%s/%" PRIx64, prefix, mutex, (uint64_t)lease);
 
-    sb_text_init(&text, ret_key, SB_ETCD_KEY_SIZE);
-    sb_text_add(&text, "%s%s/%" PRIx64, prefix, mutex, (uint64_t)lease);
-    check_fits(&text);
+    SB_CHECK(length < SB_ETCD_KEY_SIZE, "a key has room for the longest names");
 }
 
 void sb_etcd_property_key(char ret_key[SB_ETCD_KEY_SIZE], const char *prefix, const char *mutex,
                           const char *property)
 {
-    struct sb_text text;
+    int length = snprintf(ret_key, SB_ETCD_KEY_SIZE, "%s" SB_ETCD_PROPERTIES "%s/%s", prefix, mutex,
+                          property);
 
-    sb_text_init(&text, ret_key, SB_ETCD_KEY_SIZE);
-    sb_text_add(&text, "%s" SB_ETCD_PROPERTIES "%s/%s", prefix, mutex, property);
-    check_fits(&text);
+    SB_CHECK(length < SB_ETCD_KEY_SIZE, "a key has room for the longest names");
 }
 
 void sb_etcd_range_end(char ret_end[SB_ETCD_KEY_SIZE], const char *key)
