@@ -73,7 +73,7 @@ static int ask_on_loop(simba_backend *store, uv_loop_t *loop, struct simba_error
     link->loop = loop;
     link->options = &store->options;
     link->tls = store->tls;
-    link->up = link->down = link->closed = on_link;
+    link->up = link->closed = on_link;
     q.call.deadline_ms = sb_later(simba_now_ms(), store->options.connect_timeout_ms);
     sb_etcd_link_start(link);
     ask(&q);
@@ -154,7 +154,6 @@ static void start_store(simba_backend *store)
     store->link.loop = store->host->loop;
     store->link.host = store->host;
     store->link.up = sb_etcd_on_up;
-    store->link.down = sb_etcd_on_down;
     store->link.closed = on_closed;
     store->link.user = store;
     uv_timer_init(store->host->loop, &store->timer);

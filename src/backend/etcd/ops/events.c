@@ -130,11 +130,6 @@ void sb_etcd_on_up(void *user)
     store->host->notice(store->host, SIMBA_NOTICE_CHANGED, NULL, NULL);
 }
 
-void sb_etcd_on_down(void *user)
-{
-    (void)user; /* all calls have ended with an error */
-}
-
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
 struct loss {

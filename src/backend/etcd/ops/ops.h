@@ -169,6 +169,5 @@ void sb_etcd_on_timer(uv_timer_t *timer); /* store->due */
 void sb_etcd_on_lease(void *store, struct sb_etcd_lease *lease, enum sb_etcd_lease_event event,
                       const struct simba_error *error);
 void sb_etcd_on_up(void *store);
-void sb_etcd_on_down(void *store);
 
 #endif

@@ -142,8 +142,6 @@ static void close_channel(struct sb_etcd_link *l)
  * all. */
 static void give_up_member(struct sb_etcd_link *l, const struct simba_error *error)
 {
-    bool was_up = l->state == SB_ETCD_UP;
-
     if (l->state == SB_ETCD_CLOSING)
         return;
     l->last_error = *error;
@@ -154,8 +152,6 @@ static void give_up_member(struct sb_etcd_link *l, const struct simba_error *err
     l->due_ms = SIMBA_INFINITE;
     l->state = SB_ETCD_LOOKING_UP; /* calls that end now, and come again, wait */
     close_channel(l);
-    if (was_up)
-        l->down(l->user);
     if (++l->tried >= l->options->place_count || error->code == SIMBA_EDENIED)
         pause_after(l);
     else if (!l->has_channel)

@@ -29,7 +29,6 @@ struct sb_etcd_link {
     const struct sb_etcd_options *options;
     const struct sb_wire_tls *tls; /* NULL: plain */
     void (*up)(void *user);
-    void (*down)(void *user); /* all calls have ended */
     void (*closed)(void *user);
     void *user;
     /* Its own. */
