@@ -190,8 +190,7 @@ void sb_etcd_on_lease(void *user, struct sb_etcd_lease *lease, enum sb_etcd_leas
         store->host->log(store->host, SIMBA_LOG_WARN, "etcd: %s", error->text);
         sb_etcd_latches_each(store, lose_latch, &loss);
     }
-    go_on(store, lease,
-          event == SB_ETCD_LEASE_READY || event == SB_ETCD_LEASE_ANSWERED ? NULL : error);
+    go_on(store, lease, event == SB_ETCD_LEASE_ANSWERED ? NULL : error);
     sb_etcd_guards_send(store);
     sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
     sb_etcd_link_release(&store->link);

@@ -173,8 +173,8 @@ static void on_granted(struct sb_etcd_call *call, const struct simba_error *erro
     lease->sent_ms = 0;
     sb_etcd_free_message(answer);
     sb_etcd_call_clear(call);
-    l->tell(l->user, lease, failure.code == SIMBA_OK ? SB_ETCD_LEASE_READY : SB_ETCD_LEASE_FAILED,
-            &failure);
+    l->tell(l->user, lease,
+            failure.code == SIMBA_OK ? SB_ETCD_LEASE_ANSWERED : SB_ETCD_LEASE_FAILED, &failure);
 }
 
 static void grant(struct sb_etcd_lease *lease)

@@ -27,8 +27,7 @@
 #include "backend/etcd/rpc/link.h"
 
 enum sb_etcd_lease_event {
-    SB_ETCD_LEASE_READY,    /* it has been granted */
-    SB_ETCD_LEASE_ANSWERED, /* a keep-alive has been answered */
+    SB_ETCD_LEASE_ANSWERED, /* it has been granted, or a keep-alive has been answered */
     SB_ETCD_LEASE_FAILED,   /* the grant or the keep-alive was not answered: `error` says why */
     SB_ETCD_LEASE_LOST      /* the cluster does not have it any more */
 };
