@@ -11,60 +11,56 @@
 
 #define DOUBT_PAUSE_MS 2000
 
-struct sweep {
-    simba_backend *store;
-    int64_t now_ms;
-};
-
 /* In doubt there may be a key at any time; see latch.h. As long as there is one no other is made,
  * so the search is due again when it has gone. */
-static void keep_doubting(const struct sweep *sweep, struct sb_etcd_latch *latch)
+static void keep_doubting(struct sb_etcd_latch *latch, int64_t now_ms)
 {
-    if (latch->doubt_until_ms > sweep->now_ms)
-        sb_etcd_sweep_at(sweep->store,
-                         sb_earlier(latch->doubt_until_ms, sweep->now_ms + DOUBT_PAUSE_MS));
+    if (latch->doubt_until_ms > now_ms)
+        sb_etcd_sweep_at(latch->mutex->store,
+                         sb_earlier(latch->doubt_until_ms, now_ms + DOUBT_PAUSE_MS));
     else if (latch->node != SB_ETCD_NODE_NONE)
         latch->doubt_until_ms = 0;
 }
 
-static void sweep_doubt(const struct sweep *sweep, struct sb_etcd_latch *latch)
+static void sweep_doubt(struct sb_etcd_latch *latch, int64_t now_ms)
 {
-    if (latch->lease->id == 0 || latch->doubt_until_ms <= sweep->now_ms)
+    if (latch->lease->id == 0 || latch->doubt_until_ms <= now_ms)
         latch->doubt_until_ms = 0;
     if (latch->node == SB_ETCD_NODE_NONE && latch->active == NULL && latch->lease->id != 0)
-        sb_etcd_job_withdraw(sweep->store, latch);
+        sb_etcd_job_withdraw(latch->mutex->store, latch);
     else
         sb_etcd_latch_drop(latch);
 }
 
-static void sweep_untold(const struct sweep *sweep, struct sb_etcd_latch *latch)
+static void sweep_untold(struct sb_etcd_latch *latch, int64_t now_ms)
 {
-    if (latch->untold_until_ms <= sweep->now_ms)
+    if (latch->untold_until_ms <= now_ms)
         latch->untold_release = 0;
     else
-        sb_etcd_sweep_at(sweep->store, latch->untold_until_ms);
+        sb_etcd_sweep_at(latch->mutex->store, latch->untold_until_ms);
 }
 
 static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
 {
-    struct sweep *sweep = argument;
-    bool up = sb_etcd_link_is_up(&sweep->store->link);
-    bool due = latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms <= sweep->now_ms;
+    simba_backend *store = latch->mutex->store;
+    int64_t now_ms = *(const int64_t *)argument;
+    bool up = sb_etcd_link_is_up(&store->link);
+    bool due = latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms <= now_ms;
 
     if (latch->untold_release != 0)
-        sweep_untold(sweep, latch);
+        sweep_untold(latch, now_ms);
     if (latch->doubt_until_ms != 0)
-        keep_doubting(sweep, latch);
+        keep_doubting(latch, now_ms);
     if (due && latch->active == NULL && up)
-        sb_etcd_job_withdraw(sweep->store, latch);
+        sb_etcd_job_withdraw(store, latch);
     else if (due)
-        sb_etcd_sweep_at(sweep->store, sweep->now_ms + DOUBT_PAUSE_MS);
+        sb_etcd_sweep_at(store, now_ms + DOUBT_PAUSE_MS);
     else if (latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms != SIMBA_INFINITE)
-        sb_etcd_sweep_at(sweep->store, latch->withdraw_ms);
+        sb_etcd_sweep_at(store, latch->withdraw_ms);
     else if (latch->doubt_until_ms != 0 && up)
-        sweep_doubt(sweep, latch);
+        sweep_doubt(latch, now_ms);
     else if (latch->doubt_until_ms != 0)
-        sb_etcd_sweep_at(sweep->store, sweep->now_ms + DOUBT_PAUSE_MS);
+        sb_etcd_sweep_at(store, now_ms + DOUBT_PAUSE_MS);
     else
         sb_etcd_latch_drop(latch);
 }
@@ -87,14 +83,14 @@ static void expire_jobs(simba_backend *store, int64_t now_ms)
 void sb_etcd_on_timer(uv_timer_t *timer)
 {
     simba_backend *store = timer->data;
-    struct sweep sweep = {store, simba_now_ms()};
+    int64_t now_ms = simba_now_ms();
 
     store->timer_ms = SIMBA_INFINITE;
     sb_etcd_link_hold(&store->link);
-    expire_jobs(store, sweep.now_ms);
-    if (store->sweep_ms <= sweep.now_ms) {
+    expire_jobs(store, now_ms);
+    if (store->sweep_ms <= now_ms) {
         store->sweep_ms = SIMBA_INFINITE;
-        sb_etcd_latches_each(store, sweep_latch, &sweep);
+        sb_etcd_latches_each(store, sweep_latch, &now_ms);
     }
     sb_etcd_wake_at(store, store->sweep_ms);
     sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
@@ -108,42 +104,36 @@ void sb_etcd_on_timer(uv_timer_t *timer)
 /* Does what could not be done meanwhile. */
 static void catch_up(void *argument, struct sb_etcd_latch *latch)
 {
-    struct sweep *sweep = argument;
+    int64_t now_ms = *(const int64_t *)argument;
 
     if (latch->node != SB_ETCD_NODE_NONE && latch->active == NULL &&
-        (latch->leaving || (latch->abandoned && !latch->granted) ||
-         latch->withdraw_ms <= sweep->now_ms))
-        sb_etcd_job_withdraw(sweep->store, latch);
+        (latch->leaving || (latch->abandoned && !latch->granted) || latch->withdraw_ms <= now_ms))
+        sb_etcd_job_withdraw(latch->mutex->store, latch);
 }
 
 void sb_etcd_on_up(void *user)
 {
     simba_backend *store = user;
-    struct sweep sweep = {store, simba_now_ms()};
+    int64_t now_ms = simba_now_ms();
 
     store->leases.restart_ms = 0;
     store->watches.restart_ms = 0;
     sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
     sb_etcd_wake_at(store, sb_etcd_watches_tend(&store->watches));
-    sb_etcd_latches_each(store, catch_up, &sweep);
+    sb_etcd_latches_each(store, catch_up, &now_ms);
     store->host->notice(store->host, SIMBA_NOTICE_RELEASED, NULL, NULL);
     store->host->notice(store->host, SIMBA_NOTICE_CHANGED, NULL, NULL);
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
-struct loss {
-    const struct sb_etcd_lease *lease;
-    simba_backend *store;
-};
-
 /* A contender that has another lease for this mutex is no owner, so it loses nothing but time. */
 static void lose_latch(void *argument, struct sb_etcd_latch *latch)
 {
-    const struct loss *loss = argument;
-    const struct simba_backend_host *host = loss->store->host;
+    const struct sb_etcd_lease *lease = argument;
+    const struct simba_backend_host *host = latch->mutex->store->host;
 
-    if (latch->lease != loss->lease || latch->node == SB_ETCD_NODE_NONE)
+    if (latch->lease != lease || latch->node == SB_ETCD_NODE_NONE)
         return;
     if (latch->granted)
         host->session_lost(host, latch->mutex->name);
@@ -181,14 +171,13 @@ void sb_etcd_on_lease(void *user, struct sb_etcd_lease *lease, enum sb_etcd_leas
                       const struct simba_error *error)
 {
     simba_backend *store = user;
-    struct loss loss = {lease, store};
 
     if (store->closing)
         return;
     sb_etcd_link_hold(&store->link);
     if (event == SB_ETCD_LEASE_LOST) {
         store->host->log(store->host, SIMBA_LOG_WARN, "etcd: %s", error->text);
-        sb_etcd_latches_each(store, lose_latch, &loss);
+        sb_etcd_latches_each(store, lose_latch, lease);
     }
     go_on(store, lease, event == SB_ETCD_LEASE_ANSWERED ? NULL : error);
     sb_etcd_guards_send(store);
