@@ -284,8 +284,9 @@ void sb_etcd_job_txn(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *j
     sb_etcd_job_call(job, "/etcdserverpb.KV/Txn", sb_etcd_txn_end(job->store->txn), step);
 }
 
-void *sb_etcd_job_answer_to(struct sb_etcd_job *job, const ProtobufCMessageDescriptor *descriptor,
-                            size_t header_at)
+/* Its header is at that offset. */
+static void *answer_to(struct sb_etcd_job *job, const ProtobufCMessageDescriptor *descriptor,
+                       size_t header_at)
 {
     void *answer = sb_etcd_call_unpack(job->call, descriptor);
     const Etcd__Header *header = NULL;
@@ -303,14 +304,12 @@ void *sb_etcd_job_answer_to(struct sb_etcd_job *job, const ProtobufCMessageDescr
 
 Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job)
 {
-    return sb_etcd_job_answer_to(job, &etcd__txn_answer__descriptor,
-                                 offsetof(Etcd__TxnAnswer, header));
+    return answer_to(job, &etcd__txn_answer__descriptor, offsetof(Etcd__TxnAnswer, header));
 }
 
 Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job)
 {
-    return sb_etcd_job_answer_to(job, &etcd__range_answer__descriptor,
-                                 offsetof(Etcd__RangeAnswer, header));
+    return answer_to(job, &etcd__range_answer__descriptor, offsetof(Etcd__RangeAnswer, header));
 }
 
 void sb_etcd_job_await(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job))

@@ -159,23 +159,21 @@ static bool note_next_page(struct listing *l, const Etcd__RangeAnswer *answer)
 static void on_page(struct sb_etcd_job *job)
 {
     struct listing *l = job->more;
-    Etcd__RangeAnswer *answer = sb_etcd_call_unpack(job->call, &etcd__range_answer__descriptor);
+    Etcd__RangeAnswer *answer = sb_etcd_job_range_answer(job);
     bool taken = true;
 
-    if (answer == NULL || !sb_etcd_is_header(answer->header)) {
-        sb_etcd_job_fail_nonsense(job);
-    } else {
-        for (size_t i = 0; i < answer->n_kvs && taken; i++)
-            taken = take_key(l, job->store->options.prefix, answer->kvs[i]);
-        if (taken && answer->more && answer->n_kvs > 0)
-            taken = note_next_page(l, answer);
-        if (!taken)
-            fail(job, SIMBA_ENOMEM);
-        else if (answer->more && answer->n_kvs > 0 && job->request != NULL)
-            ask_for_page(job);
-        else
-            answer_list(job);
-    }
+    if (answer == NULL)
+        return;
+    for (size_t i = 0; i < answer->n_kvs && taken; i++)
+        taken = take_key(l, job->store->options.prefix, answer->kvs[i]);
+    if (taken && answer->more && answer->n_kvs > 0)
+        taken = note_next_page(l, answer);
+    if (!taken)
+        fail(job, SIMBA_ENOMEM);
+    else if (answer->more && answer->n_kvs > 0 && job->request != NULL)
+        ask_for_page(job);
+    else
+        answer_list(job);
     sb_etcd_free_message(answer);
 }
 

@@ -88,10 +88,8 @@ void sb_etcd_job_call(struct sb_etcd_job *job, const char *path, const ProtobufC
                       void (*step)(struct sb_etcd_job *job));
 void sb_etcd_job_txn(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job));
 
-/* The answer, whose header is at that offset. It is linearizable and proves what it can; NULL: it
- * is none, and the job has failed. */
-void *sb_etcd_job_answer_to(struct sb_etcd_job *job, const ProtobufCMessageDescriptor *descriptor,
-                            size_t header_at);
+/* The answer, which is linearizable and proves what it can; NULL: it is none, and the job has
+ * failed. */
 Etcd__TxnAnswer *sb_etcd_job_txn_answer(struct sb_etcd_job *job);
 Etcd__RangeAnswer *sb_etcd_job_range_answer(struct sb_etcd_job *job);
 
