@@ -35,6 +35,17 @@ void sb_etcd_sweep_at(simba_backend *store, int64_t at_ms)
     sb_etcd_wake_at(store, at_ms);
 }
 
+/* Takes a job out of a list by `queued`, and returns where it was. */
+static struct sb_etcd_job **unqueue(struct sb_etcd_job **link, struct sb_etcd_job *job)
+{
+    while (*link != NULL && *link != job)
+        link = &(*link)->queued;
+    SB_CHECK(*link == job, "a job that waits is in its queue");
+    *link = job->queued;
+    job->queued = NULL;
+    return link;
+}
+
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
 void sb_etcd_job_queue(struct sb_etcd_job *job)
@@ -80,14 +91,8 @@ static void pass_turn(simba_backend *store, struct sb_etcd_latch *latch)
 
 void sb_etcd_job_leave_queue(struct sb_etcd_job *job)
 {
-    struct sb_etcd_job **link = &job->latch->queue;
-
     SB_CHECK(job->latch->active != job, "a job that has begun does not wait");
-    while (*link != NULL && *link != job)
-        link = &(*link)->queued;
-    SB_CHECK(*link == job, "a job that waits is in the queue");
-    *link = job->queued;
-    job->queued = NULL;
+    unqueue(&job->latch->queue, job);
     job->latch = NULL; /* it never had its turn */
 }
 
@@ -113,15 +118,10 @@ bool sb_etcd_job_take_permit(struct sb_etcd_job *job, void (*step)(struct sb_etc
 
 void sb_etcd_job_forgo_permit(struct sb_etcd_job *job)
 {
-    struct sb_etcd_job **link = &job->store->waiting;
+    struct sb_etcd_job **link = unqueue(&job->store->waiting, job);
 
-    while (*link != NULL && *link != job)
-        link = &(*link)->queued;
-    SB_CHECK(*link == job, "a job that wants a permit waits for one");
-    *link = job->queued;
-    if (job->queued == NULL)
+    if (*link == NULL)
         job->store->waiting_end = link;
-    job->queued = NULL;
     job->wants_permit = false;
 }
 
