@@ -359,6 +359,15 @@ static struct told told_lease(const struct sb_etcd_job *job)
     return (struct told){belief_ms, ttl_ms, belief_ms + margin_ms};
 }
 
+struct simba_reply sb_etcd_failed(const struct simba_error *error)
+{
+    struct simba_reply reply = SIMBA_REPLY_INIT;
+
+    reply.code = error->code;
+    reply.error = error;
+    return reply;
+}
+
 void sb_etcd_job_reply(struct sb_etcd_job *job, const struct simba_reply *reply)
 {
     const struct simba_backend_host *host = job->store->host;
@@ -483,8 +492,8 @@ void sb_etcd_job_note_untold(struct sb_etcd_job *job)
 /* After a creation that may come later the key may be there now, or from then on. */
 void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, bool maybe)
 {
-    struct simba_reply reply = SIMBA_REPLY_INIT;
     struct simba_error told = *error;
+    struct simba_reply reply;
     struct sb_etcd_latch *latch = job->latch;
 
     if (maybe && job->creates) {
@@ -503,8 +512,7 @@ void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, 
         told.code = SIMBA_EUNKNOWN;
     else if (sb_etcd_is_lease_gone(error))
         told.code = SIMBA_EUNAVAILABLE;
-    reply.code = told.code;
-    reply.error = &told;
+    reply = sb_etcd_failed(&told);
     sb_etcd_job_reply(job, &reply);
     sb_etcd_job_end(job);
 }

@@ -113,6 +113,9 @@ void sb_etcd_job_fail_nonsense(struct sb_etcd_job *job);
 /* Does not end it. */
 void sb_etcd_job_reply(struct sb_etcd_job *job, const struct simba_reply *reply);
 
+/* A reply that tells an error, which stays until the reply is given. */
+struct simba_reply sb_etcd_failed(const struct simba_error *error);
+
 /* The term of the latch has been given back, or may have been, and its contender was not told so: a
  * RELEASE that it repeats finds that it was not in vain. */
 void sb_etcd_job_note_untold(struct sb_etcd_job *job);

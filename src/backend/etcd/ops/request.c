@@ -216,7 +216,7 @@ void sb_etcd_request_begin(struct sb_etcd_job *job)
 void sb_etcd_request_expire(struct sb_etcd_job *job)
 {
     struct simba_error error;
-    struct simba_reply reply = SIMBA_REPLY_INIT;
+    struct simba_reply reply;
     char place[SB_WIRE_PLACE_TEXT_MAX];
 
     job->deadline_ms = SIMBA_INFINITE;
@@ -233,8 +233,7 @@ void sb_etcd_request_expire(struct sb_etcd_job *job)
     }
     if (job->calling && job->writes)
         error.code = SIMBA_EUNKNOWN;
-    reply.code = error.code;
-    reply.error = &error;
+    reply = sb_etcd_failed(&error);
     sb_etcd_job_reply(job, &reply);
     if (job->wants_permit)
         sb_etcd_job_forgo_permit(job);
@@ -242,16 +241,6 @@ void sb_etcd_request_expire(struct sb_etcd_job *job)
         return;
     job->awaits = NULL;
     sb_etcd_job_end(job);
-}
-
-static void refuse(simba_backend *store, struct simba_request *request,
-                   const struct simba_error *error)
-{
-    struct simba_reply reply = SIMBA_REPLY_INIT;
-
-    reply.code = error->code;
-    reply.error = error;
-    store->host->reply(store->host, request, &reply);
 }
 
 /* Only an ACQUIRE makes a latch; the others find one, or do without. An observer has no id. */
@@ -281,10 +270,12 @@ void sb_etcd_request_start(simba_backend *store, struct simba_request *request)
     struct sb_etcd_latch *latch = NULL;
     struct sb_etcd_mutex *mutex = NULL;
     struct simba_error error;
+    struct simba_reply reply;
     struct sb_etcd_job *job;
 
     if (find(store, request, &mutex, &latch, &error) != SIMBA_OK) {
-        refuse(store, request, &error);
+        reply = sb_etcd_failed(&error);
+        store->host->reply(store->host, request, &reply);
         return;
     }
     job = sb_etcd_job_for(store, request, mutex, latch);
