@@ -68,7 +68,7 @@ static void on_status(struct sb_etcd_job *job)
 
 void sb_etcd_inspect_start(simba_backend *store, struct simba_request *request)
 {
-    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL);
+    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL, 0);
     Etcd__Status message = ETCD__STATUS__INIT;
 
     if (job != NULL)

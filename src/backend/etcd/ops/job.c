@@ -144,12 +144,13 @@ static void give_permits(simba_backend *store)
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
 struct sb_etcd_job *sb_etcd_job_create(simba_backend *store, struct sb_etcd_mutex *mutex,
-                                       struct sb_etcd_latch *latch)
+                                       struct sb_etcd_latch *latch, size_t more_size)
 {
-    struct sb_etcd_job *job = sb_alloc_zero(sizeof *job);
+    struct sb_etcd_job *job = sb_alloc_zero(sizeof *job + more_size);
 
     if (job == NULL)
         return NULL;
+    job->more = job + 1;
     job->store = store;
     job->mutex = mutex;
     job->latch = latch;
@@ -166,9 +167,10 @@ struct sb_etcd_job *sb_etcd_job_create(simba_backend *store, struct sb_etcd_mute
 }
 
 struct sb_etcd_job *sb_etcd_job_for(simba_backend *store, struct simba_request *request,
-                                    struct sb_etcd_mutex *mutex, struct sb_etcd_latch *latch)
+                                    struct sb_etcd_mutex *mutex, struct sb_etcd_latch *latch,
+                                    size_t more_size)
 {
-    struct sb_etcd_job *job = sb_etcd_job_create(store, mutex, latch);
+    struct sb_etcd_job *job = sb_etcd_job_create(store, mutex, latch, more_size);
     struct simba_reply reply = SIMBA_REPLY_INIT;
 
     if (job == NULL) {
@@ -203,7 +205,6 @@ void sb_etcd_job_end(struct sb_etcd_job *job)
     sb_free(job->call);
     if (job->free_more != NULL)
         job->free_more(job->more);
-    sb_free(job->more);
     sb_free(job);
     if (latch != NULL)
         pass_turn(store, latch);
@@ -218,7 +219,7 @@ void sb_etcd_job_end(struct sb_etcd_job *job)
 /* If memory is short, the next sweep does it. */
 void sb_etcd_job_withdraw(simba_backend *store, struct sb_etcd_latch *latch)
 {
-    struct sb_etcd_job *job = sb_etcd_job_create(store, latch->mutex, latch);
+    struct sb_etcd_job *job = sb_etcd_job_create(store, latch->mutex, latch, 0);
 
     SB_CHECK(latch->active == NULL, "a withdrawal takes a free latch");
     latch->leaving = latch->node != SB_ETCD_NODE_NONE;

@@ -29,7 +29,6 @@ struct entry {
     int64_t created; /* of the first key */
 };
 
-/* Of the job, which frees it. */
 struct listing {
     struct sb_hash_table table;
     struct entry *entries;
@@ -52,7 +51,6 @@ static void free_listing(void *more)
     }
     sb_hash_table_free(&l->table);
     sb_free(l->from);
-    l->from = NULL;
 }
 
 static struct entry *entry_of(struct sb_hash_node *node)
@@ -199,13 +197,14 @@ static void ask_for_page(struct sb_etcd_job *job)
 
 void sb_etcd_list_start(simba_backend *store, struct simba_request *request)
 {
-    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL);
+    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL, sizeof(struct listing));
+    struct listing *l;
 
     if (job == NULL)
         return;
-    job->more = sb_alloc_zero(sizeof(struct listing));
-    job->free_more = job->more != NULL ? free_listing : NULL;
-    if (job->more != NULL && sb_hash_table_init(&((struct listing *)job->more)->table) == SIMBA_OK)
+    l = job->more;
+    job->free_more = free_listing;
+    if (sb_hash_table_init(&l->table) == SIMBA_OK)
         ask_for_page(job);
     else
         fail(job, SIMBA_ENOMEM);
@@ -240,7 +239,7 @@ static void on_queue(struct sb_etcd_job *job)
 
 void sb_etcd_queue_start(simba_backend *store, struct simba_request *request)
 {
-    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL);
+    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL, 0);
     struct sb_etcd_range range;
     char folder[SB_ETCD_KEY_SIZE];
 

@@ -67,7 +67,7 @@ static void on_before_changed(void *user, enum sb_etcd_change change, int64_t le
 
     (void)lease;
     if (change == SB_ETCD_MISSED)
-        job = sb_etcd_job_create(latch->mutex->store, latch->mutex, latch);
+        job = sb_etcd_job_create(latch->mutex->store, latch->mutex, latch, 0);
     if (job == NULL) {
         on_before_gone(latch);
         return;

@@ -54,9 +54,9 @@ struct sb_etcd_job {
     bool has_permit;           /* see sb_etcd_job_take_permit */
     bool wants_permit;
     bool calling;
-    bool goes_on;                  /* what it awaits has come */
-    int64_t waiters;               /* -1: not known */
-    void *more;                    /* of list.c and property.c, freed with the job */
+    bool goes_on;    /* what it awaits has come */
+    int64_t waiters; /* -1: not known */
+    void *more;      /* behind the job, all zeros at first: of list.c and property.c */
     void (*free_more)(void *more); /* what it has; NULL: nothing */
 };
 
@@ -66,13 +66,14 @@ struct sb_etcd_job {
 void sb_etcd_wake_at(simba_backend *store, int64_t at_ms);
 void sb_etcd_sweep_at(simba_backend *store, int64_t at_ms);
 
-/* Mutex and latch may be NULL. Returns NULL when memory is short. */
+/* With room for `more`. Mutex and latch may be NULL. Returns NULL when memory is short. */
 struct sb_etcd_job *sb_etcd_job_create(simba_backend *store, struct sb_etcd_mutex *mutex,
-                                       struct sb_etcd_latch *latch);
+                                       struct sb_etcd_latch *latch, size_t more_size);
 
 /* The same for a request. Without memory it is answered so, and NULL is returned. */
 struct sb_etcd_job *sb_etcd_job_for(simba_backend *store, struct simba_request *request,
-                                    struct sb_etcd_mutex *mutex, struct sb_etcd_latch *latch);
+                                    struct sb_etcd_mutex *mutex, struct sb_etcd_latch *latch,
+                                    size_t more_size);
 
 /* Begins it, or lets it wait for its turn; and takes one that waits out of the queue. */
 void sb_etcd_job_queue(struct sb_etcd_job *job);

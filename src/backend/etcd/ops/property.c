@@ -6,7 +6,6 @@
  */
 #include "backend/etcd/ops/ops.h"
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -148,18 +147,12 @@ static void fill(struct property *p, const simba_backend *store,
 
 void sb_etcd_property_start(simba_backend *store, struct simba_request *request)
 {
-    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL);
+    struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL, sizeof(struct property));
     struct property *p;
-    struct simba_error error;
 
     if (job == NULL)
         return;
-    p = job->more = sb_alloc_zero(sizeof *p);
-    if (p == NULL) {
-        sb_error_plain(&error, SIMBA_ENOMEM);
-        sb_etcd_job_fail(job, &error, false);
-        return;
-    }
+    p = job->more;
     fill(p, store, request);
     if (job->op == SIMBA_OP_GET_PROPERTY)
         read_value(job);

@@ -278,7 +278,7 @@ void sb_etcd_request_start(simba_backend *store, struct simba_request *request)
         store->host->reply(store->host, request, &reply);
         return;
     }
-    job = sb_etcd_job_for(store, request, mutex, latch);
+    job = sb_etcd_job_for(store, request, mutex, latch, 0);
     if (job == NULL) {
         if (latch != NULL)
             sb_etcd_latch_drop(latch);
