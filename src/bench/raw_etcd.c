@@ -288,17 +288,15 @@ static int make_key(struct etcd *raw, int64_t *ret_before, struct simba_error *e
 {
     const Etcd__RangeAnswer *last;
     Etcd__TxnAnswer *answer;
-    char folder[SB_ETCD_KEY_SIZE];
     char key[SB_ETCD_KEY_SIZE];
     int code;
 
-    sb_etcd_folder(folder, raw->base, "raw");
     own_key(raw, key);
     sb_etcd_txn_begin(&raw->txn);
     sb_etcd_txn_if(&raw->txn, key, 0);
     sb_etcd_branch_put(&raw->txn.then, key, "id", raw->lease);
-    sb_etcd_range_first(sb_etcd_branch_range(&raw->txn.then), folder);
-    sb_etcd_range_last(sb_etcd_branch_range(&raw->txn.then), folder, 0, 2);
+    sb_etcd_range_first(sb_etcd_branch_range(&raw->txn.then), raw->base, "raw");
+    sb_etcd_range_last(sb_etcd_branch_range(&raw->txn.then), raw->base, "raw", 0, 2);
     code = ask_txn(raw, &answer, error);
     if (code != SIMBA_OK)
         return code;
@@ -384,13 +382,11 @@ static int take(void *memory, struct simba_error *error)
     struct etcd *raw = memory;
     struct sb_etcd_range range;
     Etcd__RangeAnswer *answer;
-    char folder[SB_ETCD_KEY_SIZE];
     int code = run_until(raw, &raw->deleted, error);
 
     if (code != SIMBA_OK)
         return code;
-    sb_etcd_folder(folder, raw->base, "raw");
-    sb_etcd_range_first(&range, folder);
+    sb_etcd_range_first(&range, raw->base, "raw");
     code = ask(raw, "/etcdserverpb.KV/Range", &range.message.base, &etcd__range_answer__descriptor,
                &answer, error);
     if (code == SIMBA_OK)

@@ -70,18 +70,18 @@ static void create(struct sb_etcd_job *job)
 {
     struct sb_etcd_latch *latch = job->latch;
     struct sb_etcd_txn *txn = job->store->txn;
-    char folder[SB_ETCD_KEY_SIZE];
+    const char *prefix = job->store->options.prefix;
+    const char *mutex = job->mutex->name;
     char key[SB_ETCD_KEY_SIZE];
 
-    sb_etcd_folder(folder, job->store->options.prefix, job->mutex->name);
     sb_etcd_latch_key(key, latch);
     sb_etcd_txn_begin(txn);
     sb_etcd_txn_if(txn, key, 0);
     sb_etcd_branch_put(&txn->then, key, latch->id, latch->lease->id);
-    sb_etcd_range_first(sb_etcd_branch_range(&txn->then), folder);
-    sb_etcd_range_last(sb_etcd_branch_range(&txn->then), folder, 0, 2);
+    sb_etcd_range_first(sb_etcd_branch_range(&txn->then), prefix, mutex);
+    sb_etcd_range_last(sb_etcd_branch_range(&txn->then), prefix, mutex, 0, 2);
     sb_etcd_range_key(sb_etcd_branch_range(&txn->other), key);
-    sb_etcd_range_first(sb_etcd_branch_range(&txn->other), folder);
+    sb_etcd_range_first(sb_etcd_branch_range(&txn->other), prefix, mutex);
     job->creates = job->writes = true;
     sb_etcd_job_txn(job, on_created);
 }

@@ -241,12 +241,10 @@ void sb_etcd_queue_start(simba_backend *store, struct simba_request *request)
 {
     struct sb_etcd_job *job = sb_etcd_job_for(store, request, NULL, NULL, 0);
     struct sb_etcd_range range;
-    char folder[SB_ETCD_KEY_SIZE];
 
     if (job == NULL)
         return;
-    sb_etcd_folder(folder, store->options.prefix, request->mutex);
-    sb_etcd_range_first(&range, folder);
+    sb_etcd_range_first(&range, store->options.prefix, request->mutex);
     range.message.limit = QUEUE_MAX;
     sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_queue);
 }

@@ -175,10 +175,8 @@ static void on_looked_at_all(struct sb_etcd_job *job)
 static void look_at_all(struct sb_etcd_job *job)
 {
     struct sb_etcd_range range;
-    char folder[SB_ETCD_KEY_SIZE];
 
-    sb_etcd_folder(folder, job->store->options.prefix, job->mutex->name);
-    sb_etcd_range_first(&range, folder);
+    sb_etcd_range_first(&range, job->store->options.prefix, job->mutex->name);
     job->writes = job->creates = false;
     sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_looked_at_all);
 }
@@ -212,11 +210,11 @@ static void on_looked(struct sb_etcd_job *job)
 /* In both branches: what is there now. */
 static void ask_for_place(struct sb_etcd_branch *branch, const struct sb_etcd_latch *latch)
 {
-    char folder[SB_ETCD_KEY_SIZE];
+    const char *prefix = latch->mutex->store->options.prefix;
+    const char *mutex = latch->mutex->name;
 
-    sb_etcd_folder(folder, latch->mutex->store->options.prefix, latch->mutex->name);
-    sb_etcd_range_first(sb_etcd_branch_range(branch), folder);
-    sb_etcd_range_last(sb_etcd_branch_range(branch), folder, latch->created - 1, 1);
+    sb_etcd_range_first(sb_etcd_branch_range(branch), prefix, mutex);
+    sb_etcd_range_last(sb_etcd_branch_range(branch), prefix, mutex, latch->created - 1, 1);
 }
 
 void sb_etcd_look(struct sb_etcd_job *job)

@@ -125,10 +125,8 @@ static void read_owner(struct sb_etcd_job *job)
 {
     const struct property *p = job->more;
     struct sb_etcd_range range;
-    char folder[SB_ETCD_KEY_SIZE];
 
-    sb_etcd_folder(folder, job->store->options.prefix, p->mutex);
-    sb_etcd_range_first(&range, folder);
+    sb_etcd_range_first(&range, job->store->options.prefix, p->mutex);
     sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_owner);
 }
 

@@ -22,31 +22,28 @@ void sb_etcd_range_key(struct sb_etcd_range *range, const char *key)
     range->message.key = bytes_of(range->key);
 }
 
-void sb_etcd_range_folder(struct sb_etcd_range *range, const char *folder)
+static void range_sorted(struct sb_etcd_range *range, const char *prefix, const char *mutex,
+                         Etcd__Range__Order order, int64_t count)
 {
-    sb_etcd_range_key(range, folder);
-    sb_etcd_range_end(range->end, folder);
+    etcd__range__init(&range->message);
+    sb_etcd_folder(range->key, prefix, mutex);
+    sb_etcd_range_end(range->end, range->key);
+    range->message.key = bytes_of(range->key);
     range->message.range_end = bytes_of(range->end);
-}
-
-static void sort(struct sb_etcd_range *range, Etcd__Range__Order order, int64_t count)
-{
     range->message.sort_target = ETCD__RANGE__TARGET__CREATE;
     range->message.sort_order = order;
     range->message.limit = count;
 }
 
-void sb_etcd_range_first(struct sb_etcd_range *range, const char *folder)
+void sb_etcd_range_first(struct sb_etcd_range *range, const char *prefix, const char *mutex)
 {
-    sb_etcd_range_folder(range, folder);
-    sort(range, ETCD__RANGE__ORDER__ASCEND, 1);
+    range_sorted(range, prefix, mutex, ETCD__RANGE__ORDER__ASCEND, 1);
 }
 
-void sb_etcd_range_last(struct sb_etcd_range *range, const char *folder, int64_t created_max,
-                        int64_t count)
+void sb_etcd_range_last(struct sb_etcd_range *range, const char *prefix, const char *mutex,
+                        int64_t created_max, int64_t count)
 {
-    sb_etcd_range_folder(range, folder);
-    sort(range, ETCD__RANGE__ORDER__DESCEND, count);
+    range_sorted(range, prefix, mutex, ETCD__RANGE__ORDER__DESCEND, count);
     range->message.max_create_revision = created_max;
 }
 

@@ -16,16 +16,14 @@ struct sb_etcd_range {
     char end[SB_ETCD_KEY_SIZE];
 };
 
-/* All keys of a folder, or one key. */
-void sb_etcd_range_folder(struct sb_etcd_range *range, const char *folder);
 void sb_etcd_range_key(struct sb_etcd_range *range, const char *key);
 
-/* The first of a folder in the order of creation. */
-void sb_etcd_range_first(struct sb_etcd_range *range, const char *folder);
+/* The first contender of a mutex in the order of creation. */
+void sb_etcd_range_first(struct sb_etcd_range *range, const char *prefix, const char *mutex);
 
 /* The last `count` of those that were created up to a revision; 0: of all. */
-void sb_etcd_range_last(struct sb_etcd_range *range, const char *folder, int64_t created_max,
-                        int64_t count);
+void sb_etcd_range_last(struct sb_etcd_range *range, const char *prefix, const char *mutex,
+                        int64_t created_max, int64_t count);
 
 /* A transaction: if all conditions hold `then`, otherwise `other`. */
 struct sb_etcd_branch {
