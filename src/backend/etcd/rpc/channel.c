@@ -21,40 +21,6 @@
 #define WINDOW (1024 * 1024)
 #define HEADERS_MAX (16 * 1024)
 
-enum state { CONNECTING, UP, BROKEN, CLOSING };
-
-struct sb_etcd_channel {
-    struct sb_etcd_channel_config config;
-    enum state state;
-    struct sb_wire_stream *stream;
-    nghttp2_session *session;
-    struct sb_etcd_call *calls;
-    struct sb_wire_buffer out;
-    int64_t heard_ms;
-    bool receiving;
-    char authority[SB_WIRE_PLACE_TEXT_MAX];
-};
-
-bool sb_etcd_channel_is_up(const struct sb_etcd_channel *c)
-{
-    return c->state == UP;
-}
-
-int64_t sb_etcd_channel_heard_ms(const struct sb_etcd_channel *c)
-{
-    return c->heard_ms;
-}
-
-bool sb_etcd_channel_has_unread(const struct sb_etcd_channel *c)
-{
-    return c->state == UP && sb_wire_stream_has_unread(c->stream);
-}
-
-struct sb_etcd_call *sb_etcd_channel_calls(const struct sb_etcd_channel *c)
-{
-    return c->calls;
-}
-
 int64_t sb_etcd_channel_owes_since_ms(const struct sb_etcd_channel *c)
 {
     int64_t since_ms = SIMBA_INFINITE;
@@ -87,11 +53,11 @@ static void on_stream_down(void *user, const struct simba_error *error)
 {
     struct sb_etcd_channel *c = user;
 
-    if (c->state >= BROKEN)
+    if (c->state >= SB_ETCD_CHANNEL_BROKEN)
         return;
-    c->state = BROKEN;
+    c->state = SB_ETCD_CHANNEL_BROKEN;
     end_calls(c, error);
-    if (c->state == BROKEN)
+    if (c->state == SB_ETCD_CHANNEL_BROKEN)
         c->config.events->down(c->config.user, error);
 }
 
@@ -227,8 +193,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 
     (void)session;
     if (frame->hd.type == NGHTTP2_SETTINGS && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0 &&
-        c->state == CONNECTING) {
-        c->state = UP;
+        c->state == SB_ETCD_CHANNEL_CONNECTING) {
+        c->state = SB_ETCD_CHANNEL_UP;
         sb_wire_stream_settle(c->stream);
         c->config.events->up(c->config.user);
     }
@@ -321,7 +287,7 @@ void sb_etcd_channel_flush(struct sb_etcd_channel *c)
     const uint8_t *bytes;
     ssize_t count = 0;
 
-    if (c->receiving || c->session == NULL || c->state >= BROKEN)
+    if (c->receiving || c->session == NULL || c->state >= SB_ETCD_CHANNEL_BROKEN)
         return;
     while ((count = nghttp2_session_mem_send(c->session, &bytes)) > 0)
         if (!sb_wire_buffer_add(&c->out, bytes, (size_t)count))
@@ -339,16 +305,17 @@ static void on_bytes(void *user, const char *bytes, size_t length)
     struct sb_etcd_channel *c = user;
     ssize_t count;
 
-    if (c->state >= BROKEN)
+    if (c->state >= SB_ETCD_CHANNEL_BROKEN)
         return;
     c->heard_ms = simba_now_ms();
     c->receiving = true;
     count = nghttp2_session_mem_recv(c->session, (const uint8_t *)bytes, length);
     c->receiving = false;
-    if (c->state >= BROKEN)
+    if (c->state >= SB_ETCD_CHANNEL_BROKEN)
         return;
     if (count < 0 || (size_t)count != length)
-        fail(c, c->state == UP ? "broke the HTTP/2 protocol" : "does not speak HTTP/2");
+        fail(c, c->state == SB_ETCD_CHANNEL_UP ? "broke the HTTP/2 protocol"
+                                               : "does not speak HTTP/2");
     else if (!nghttp2_session_want_read(c->session))
         fail(c, "ended the connection");
     else
@@ -412,7 +379,7 @@ bool sb_etcd_channel_send(struct sb_etcd_channel *c, struct sb_etcd_call *call, 
     const nghttp2_data_provider body = {.source = {.ptr = call}, .read_callback = give_bytes};
     size_t count = sizeof headers / sizeof headers[0] - (token == NULL);
 
-    SB_CHECK(c->state == UP, "calls are sent on a channel that is up");
+    SB_CHECK(c->state == SB_ETCD_CHANNEL_UP, "calls are sent on a channel that is up");
     call->done = 0;
     call->in.length = 0;
     call->status = -1;
@@ -473,7 +440,7 @@ struct sb_etcd_channel *sb_etcd_channel_open(const struct sb_etcd_channel_config
 
 bool sb_etcd_channel_leave(struct sb_etcd_channel *c)
 {
-    return c->state == UP && c->calls == NULL && sb_wire_stream_leave(c->stream);
+    return c->state == SB_ETCD_CHANNEL_UP && c->calls == NULL && sb_wire_stream_leave(c->stream);
 }
 
 void sb_etcd_channel_join(struct sb_etcd_channel *c, struct uv_loop_s *loop)
@@ -486,8 +453,8 @@ void sb_etcd_channel_close(struct sb_etcd_channel *c)
 {
     struct simba_error error;
 
-    SB_CHECK(c->state != CLOSING, "a channel is closed once");
-    c->state = CLOSING;
+    SB_CHECK(c->state != SB_ETCD_CHANNEL_CLOSING, "a channel is closed once");
+    c->state = SB_ETCD_CHANNEL_CLOSING;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the connection to %s was closed", c->authority);
     end_calls(c, &error);
     sb_wire_stream_close(c->stream);

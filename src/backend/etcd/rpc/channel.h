@@ -6,8 +6,6 @@
 
 #include "backend/etcd/rpc/call.h"
 
-struct sb_etcd_channel;
-
 struct sb_etcd_channel_events {
     /* The server speaks HTTP/2: calls may be sent. */
     void (*up)(void *user);
@@ -31,10 +29,28 @@ struct sb_etcd_channel_config {
     void *user;
 };
 
+enum sb_etcd_channel_state {
+    SB_ETCD_CHANNEL_CONNECTING,
+    SB_ETCD_CHANNEL_UP, /* calls may be sent */
+    SB_ETCD_CHANNEL_BROKEN,
+    SB_ETCD_CHANNEL_CLOSING
+};
+
+/* To be read by its owner. */
+struct sb_etcd_channel {
+    struct sb_etcd_channel_config config;
+    enum sb_etcd_channel_state state;
+    struct sb_wire_stream *stream;
+    struct nghttp2_session *session;
+    struct sb_etcd_call *calls; /* that were sent */
+    struct sb_wire_buffer out;
+    int64_t heard_ms; /* when something came last */
+    bool receiving;
+    char authority[SB_WIRE_PLACE_TEXT_MAX];
+};
+
 /* Creates it and begins to connect. NULL when memory is short. */
 struct sb_etcd_channel *sb_etcd_channel_open(const struct sb_etcd_channel_config *config);
-
-bool sb_etcd_channel_is_up(const struct sb_etcd_channel *channel);
 
 /* Sends a call with the first messages in its `out`; `token` may be NULL. False: it cannot be sent,
  * and `ended` does not come. */
@@ -52,15 +68,6 @@ void sb_etcd_channel_flush(struct sb_etcd_channel *channel);
 
 /* Since when the server owes an answer, of all calls the longest; SIMBA_INFINITE: it owes none. */
 int64_t sb_etcd_channel_owes_since_ms(const struct sb_etcd_channel *channel);
-
-/* When something came last. */
-int64_t sb_etcd_channel_heard_ms(const struct sb_etcd_channel *channel);
-
-/* Whether bytes have come that nobody has looked at yet. */
-bool sb_etcd_channel_has_unread(const struct sb_etcd_channel *channel);
-
-/* The calls on it, for their deadlines. */
-struct sb_etcd_call *sb_etcd_channel_calls(const struct sb_etcd_channel *channel);
 
 /* Takes a channel without calls to another loop: see sb_wire_stream_leave. */
 bool sb_etcd_channel_leave(struct sb_etcd_channel *channel);

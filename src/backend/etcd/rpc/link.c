@@ -55,8 +55,7 @@ static int64_t first_deadline(const struct sb_etcd_call *call, int64_t at_ms)
 static int64_t silent_at(const struct sb_etcd_link *l)
 {
     int64_t since_ms = sb_etcd_channel_owes_since_ms(l->channel);
-    int64_t heard_ms = sb_etcd_channel_heard_ms(l->channel);
-    int64_t at_ms = sb_later(sb_max(since_ms, heard_ms), l->options->silence_ms);
+    int64_t at_ms = sb_later(sb_max(since_ms, l->channel->heard_ms), l->options->silence_ms);
 
     if (since_ms == SIMBA_INFINITE)
         return SIMBA_INFINITE;
@@ -74,7 +73,7 @@ static void schedule(struct sb_etcd_link *l)
         return;
     at_ms = first_deadline(l->waiting, at_ms);
     if (l->channel != NULL) {
-        at_ms = first_deadline(sb_etcd_channel_calls(l->channel), at_ms);
+        at_ms = first_deadline(l->channel->calls, at_ms);
         at_ms = sb_earlier(at_ms, silent_at(l));
     }
     uv_timer_stop(&l->timer);
@@ -399,7 +398,7 @@ static void expire_calls(struct sb_etcd_link *l, struct sb_etcd_call *call, bool
         call->ended(call, &error, sent);
         if (l->state == SB_ETCD_CLOSING || (sent && l->channel == NULL))
             return;
-        call = sent ? sb_etcd_channel_calls(l->channel) : l->waiting; /* others may have ended */
+        call = sent ? l->channel->calls : l->waiting; /* others may have ended */
     }
 }
 
@@ -408,7 +407,7 @@ static void give_up_silent(struct sb_etcd_link *l)
     char place[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
-    if (sb_etcd_channel_has_unread(l->channel))
+    if (l->channel->state == SB_ETCD_CHANNEL_UP && sb_wire_stream_has_unread(l->channel->stream))
         return; /* this process was late, not the server */
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s does not answer",
                  sb_etcd_link_place(l, place));
@@ -436,7 +435,7 @@ static void on_timer(uv_timer_t *timer)
 
     expire_calls(l, l->waiting, false);
     if (l->channel != NULL)
-        expire_calls(l, sb_etcd_channel_calls(l->channel), true);
+        expire_calls(l, l->channel->calls, true);
     if (l->rotated)
         rotate(l);
     if (l->state == SB_ETCD_PAUSED && l->due_ms <= now_ms && !l->has_channel) {
@@ -498,7 +497,7 @@ void sb_etcd_link_send(struct sb_etcd_link *l, struct sb_etcd_call *call)
         call->ended(call, &l->last_error, false);
         return;
     }
-    if (l->state != SB_ETCD_UP || l->authenticating || !sb_etcd_channel_is_up(l->channel)) {
+    if (l->state != SB_ETCD_UP || l->authenticating || l->channel->state != SB_ETCD_CHANNEL_UP) {
         sb_etcd_call_link(&l->waiting, call);
         schedule_for(l, call->deadline_ms);
         return;
