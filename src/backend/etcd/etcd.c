@@ -56,13 +56,8 @@ static void ask(struct question *q)
     sb_etcd_call_clear(&q->call);
     sb_etcd_range_key(&range, o->prefix[0] != '\0' ? o->prefix : SB_ETCD_PROPERTIES);
     range.message.count_only = true;
-    q->call.path = "/etcdserverpb.KV/Range";
-    q->call.ended = on_answer;
-    q->call.user = q;
-    if (sb_etcd_call_add(&q->call, &range.message.base))
-        sb_etcd_link_send(q->link, &q->call);
-    else
-        on_answer(&q->call, (sb_error_plain(&q->error, SIMBA_ENOMEM), &q->error), false);
+    sb_etcd_link_call(q->link, &q->call, "/etcdserverpb.KV/Range", &range.message.base,
+                      q->call.deadline_ms, on_answer, q);
 }
 
 static int ask_on_loop(simba_backend *store, uv_loop_t *loop, struct simba_error *error)

@@ -264,20 +264,14 @@ void sb_etcd_job_call(struct sb_etcd_job *job, const char *path, const ProtobufC
     job->call = call;
     job->step = step;
     job->moment = sb_etcd_leases_moment(&job->store->leases);
-    if (call != NULL) {
-        sb_etcd_call_clear(call);
-        call->path = path;
-        call->ended = on_ended;
-        call->user = job;
-        call->deadline_ms = call_deadline(job);
-    }
-    if (call == NULL || !sb_etcd_call_add(call, message)) {
+    if (call == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         sb_etcd_job_fail(job, &error, false);
         return;
     }
+    sb_etcd_call_clear(call);
     job->calling = true;
-    sb_etcd_link_send(&job->store->link, call);
+    sb_etcd_link_call(&job->store->link, call, path, message, call_deadline(job), on_ended, job);
 }
 
 void sb_etcd_job_txn(struct sb_etcd_job *job, void (*step)(struct sb_etcd_job *job))

@@ -68,7 +68,7 @@ static bool owns(const struct sb_etcd_job *job)
 
 static void on_compared(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
 {
-    struct guards *guards = SB_CONTAINER(struct guards, call, call);
+    struct guards *guards = call->user;
     struct sb_etcd_job *job = guards->jobs;
     Etcd__TxnAnswer *answer = NULL;
 
@@ -140,23 +140,17 @@ void sb_etcd_guards_send(simba_backend *store)
 {
     while (store->guards != NULL) {
         struct guards *guards = sb_alloc_zero(sizeof *guards);
-        struct simba_error error;
 
         if (guards == NULL) {
             refuse_all(store);
             return;
         }
         guards->store = store;
-        guards->call.path = "/etcdserverpb.KV/Txn";
-        guards->call.ended = on_compared;
         put_together(store, guards);
         guards->moment = sb_etcd_leases_moment(&store->leases);
-        if (sb_etcd_call_add(&guards->call, sb_etcd_txn_end(store->txn))) {
-            sb_etcd_link_send(&store->link, &guards->call);
-        } else {
-            sb_error_plain(&error, SIMBA_ENOMEM);
-            on_compared(&guards->call, &error, false);
-        }
+        sb_etcd_link_call(&store->link, &guards->call, "/etcdserverpb.KV/Txn",
+                          sb_etcd_txn_end(store->txn), guards->call.deadline_ms, on_compared,
+                          guards);
     }
 }
 

@@ -507,6 +507,26 @@ void sb_etcd_link_send(struct sb_etcd_link *l, struct sb_etcd_call *call)
         sb_etcd_channel_flush(l->channel);
 }
 
+void sb_etcd_link_call(struct sb_etcd_link *l, struct sb_etcd_call *call, const char *path,
+                       const ProtobufCMessage *message, int64_t deadline_ms,
+                       void (*ended)(struct sb_etcd_call *call, const struct simba_error *error,
+                                     bool maybe),
+                       void *user)
+{
+    struct simba_error error;
+
+    call->path = path;
+    call->deadline_ms = deadline_ms;
+    call->ended = ended;
+    call->user = user;
+    if (sb_etcd_call_add(call, message)) {
+        sb_etcd_link_send(l, call);
+        return;
+    }
+    sb_error_plain(&error, SIMBA_ENOMEM);
+    ended(call, &error, false);
+}
+
 void sb_etcd_link_resume(struct sb_etcd_link *l, struct sb_etcd_call *call)
 {
     if (call->stream == 0)

@@ -70,6 +70,13 @@ void sb_etcd_link_leave(struct sb_etcd_link *link);
  * once where the cluster cannot be reached. */
 void sb_etcd_link_send(struct sb_etcd_link *link, struct sb_etcd_call *call);
 
+/* Fills a call and sends it with one message. Without memory it ends with SIMBA_ENOMEM. */
+void sb_etcd_link_call(struct sb_etcd_link *link, struct sb_etcd_call *call, const char *path,
+                       const ProtobufCMessage *message, int64_t deadline_ms,
+                       void (*ended)(struct sb_etcd_call *call, const struct simba_error *error,
+                                     bool maybe),
+                       void *user);
+
 /* Another message of a stream that has not ended. */
 void sb_etcd_link_resume(struct sb_etcd_link *link, struct sb_etcd_call *call);
 

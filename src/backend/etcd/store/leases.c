@@ -180,22 +180,13 @@ static void on_granted(struct sb_etcd_call *call, const struct simba_error *erro
 static void grant(struct sb_etcd_lease *lease)
 {
     Etcd__Grant message = ETCD__GRANT__INIT;
-    struct sb_etcd_call *call = &lease->grant;
-    struct simba_error error;
 
     message.ttl = wanted_s(lease->leases);
-    call->path = "/etcdserverpb.Lease/LeaseGrant";
-    call->ended = on_granted;
-    call->user = lease;
-    call->deadline_ms = sb_later(simba_now_ms(), message.ttl * 1000);
     lease->granting = true;
     lease->sent_ms = simba_now_ms();
-    if (sb_etcd_call_add(call, &message.base)) {
-        sb_etcd_link_send(lease->leases->link, call);
-        return;
-    }
-    sb_error_plain(&error, SIMBA_ENOMEM);
-    on_granted(call, &error, false);
+    sb_etcd_link_call(lease->leases->link, &lease->grant, "/etcdserverpb.Lease/LeaseGrant",
+                      &message.base, sb_later(lease->sent_ms, message.ttl * 1000), on_granted,
+                      lease);
 }
 
 void sb_etcd_lease_ask(struct sb_etcd_lease *lease)
@@ -261,18 +252,12 @@ void sb_etcd_leases_revoke(struct sb_etcd_leases *l, void (*revoked)(void *user)
     l->revoked = revoked;
     l->revoking = 1;
     for (struct sb_etcd_lease *lease = l->first; lease != NULL; lease = lease->next) {
-        struct sb_etcd_call *call = &lease->grant;
-
         if (lease->id == 0 || lease->granting || !sb_etcd_link_is_up(l->link))
             continue;
         message.id = lease->id;
-        call->path = "/etcdserverpb.Lease/LeaseRevoke";
-        call->ended = on_revoked;
-        call->deadline_ms = simba_now_ms() + REVOKE_MS;
-        if (!sb_etcd_call_add(call, &message.base))
-            continue;
         l->revoking++;
-        sb_etcd_link_send(l->link, call);
+        sb_etcd_link_call(l->link, &lease->grant, "/etcdserverpb.Lease/LeaseRevoke", &message.base,
+                          simba_now_ms() + REVOKE_MS, on_revoked, lease);
     }
     if (--l->revoking == 0)
         l->revoked(l->user);
