@@ -185,7 +185,6 @@ static void on_authenticated(struct sb_etcd_call *call, const struct simba_error
     struct simba_error failure = *error;
 
     (void)maybe;
-    l->authenticating = false;
     if (error->code == SIMBA_OK)
         answer = sb_etcd_call_unpack(call, &etcd__authenticate_answer__descriptor);
     if (answer != NULL && strlen(answer->token) <= SB_ETCD_TOKEN_MAX)
@@ -212,7 +211,7 @@ static void authenticate(struct sb_etcd_link *l)
     struct sb_etcd_call *call = &l->authenticate;
     struct simba_error error;
 
-    if (l->authenticating)
+    if (l->authenticate.back != NULL)
         return;
     message.name = l->options->user;
     message.password = (char *)l->login.password;
@@ -220,7 +219,6 @@ static void authenticate(struct sb_etcd_link *l)
     call->ended = on_authenticated;
     call->user = l;
     call->deadline_ms = sb_later(simba_now_ms(), l->options->connect_timeout_ms);
-    l->authenticating = true;
     if (sb_etcd_call_add(call, &message.base) && sb_etcd_channel_send(l->channel, call, NULL)) {
         sb_etcd_channel_flush(l->channel);
         schedule_for(l, call->deadline_ms);
@@ -326,13 +324,14 @@ static void open_channel(struct sb_etcd_link *l)
 static void read_login(void *user)
 {
     struct sb_etcd_link *l = user;
+    struct simba_error *error = &l->lookup_error;
 
     sb_wire_login_clear(&l->login);
-    l->lookup_code =
-        sb_wire_endpoint_resolve(&l->options->places[l->place], &l->endpoint, &l->lookup_error);
-    if (l->lookup_code == SIMBA_OK && sb_wire_login_read(&l->login, &l->options->trust, l->tls,
-                                                         &l->options->password) != SIMBA_OK)
-        l->lookup_code = sb_error_plain(&l->lookup_error, SIMBA_ENOMEM);
+    error->code = SIMBA_OK;
+    if (sb_wire_endpoint_resolve(&l->options->places[l->place], &l->endpoint, error) == SIMBA_OK &&
+        sb_wire_login_read(&l->login, &l->options->trust, l->tls, &l->options->password) !=
+            SIMBA_OK)
+        sb_error_plain(error, SIMBA_ENOMEM);
 }
 
 static void on_login_read(void *user)
@@ -340,7 +339,7 @@ static void on_login_read(void *user)
     struct sb_etcd_link *l = user;
 
     l->looking_up = false;
-    if (l->state == SB_ETCD_LOOKING_UP && l->lookup_code == SIMBA_OK)
+    if (l->state == SB_ETCD_LOOKING_UP && l->lookup_error.code == SIMBA_OK)
         open_channel(l);
     else if (l->state == SB_ETCD_LOOKING_UP)
         give_up_member(l, &l->lookup_error);
@@ -472,7 +471,7 @@ static void take_waiting(struct sb_etcd_link *l)
 {
     struct sb_etcd_call *oldest = NULL;
 
-    if (l->authenticating)
+    if (l->authenticate.back != NULL)
         return;
     while (l->waiting != NULL) {
         struct sb_etcd_call *call = l->waiting;
@@ -497,7 +496,8 @@ void sb_etcd_link_send(struct sb_etcd_link *l, struct sb_etcd_call *call)
         call->ended(call, &l->last_error, false);
         return;
     }
-    if (l->state != SB_ETCD_UP || l->authenticating || l->channel->state != SB_ETCD_CHANNEL_UP) {
+    if (l->state != SB_ETCD_UP || l->authenticate.back != NULL ||
+        l->channel->state != SB_ETCD_CHANNEL_UP) {
         sb_etcd_call_link(&l->waiting, call);
         schedule_for(l, call->deadline_ms);
         return;

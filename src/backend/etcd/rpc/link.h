@@ -46,14 +46,12 @@ struct sb_etcd_link {
     bool has_timer;
     bool rotated; /* by the caller's wish: the member is of no use to it */
     uint64_t random;
-    int64_t due_ms;               /* the pause ends, or the attempt */
-    struct sb_etcd_call *waiting; /* until it is up */
-    struct sb_etcd_call authenticate;
-    bool authenticating;
+    int64_t due_ms;                   /* the pause ends, or the attempt */
+    struct sb_etcd_call *waiting;     /* until it is up */
+    struct sb_etcd_call authenticate; /* in a list while it is under way */
     struct simba_error last_error;
     struct sb_wire_blocking lookup;
     struct simba_error lookup_error;
-    int lookup_code;
     uv_timer_t timer;
     char token[SB_ETCD_TOKEN_MAX + 1]; /* empty: none */
 };
