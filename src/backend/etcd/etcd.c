@@ -214,7 +214,7 @@ static void listen_contender(simba_backend *store, struct sb_etcd_mutex *mutex, 
     latch->abandoned = !on;
     if (on || latch->active != NULL)
         return;
-    if (latch->node != SB_ETCD_NODE_NONE && !latch->granted && sb_etcd_link_is_up(&store->link))
+    if (latch->key != SB_ETCD_KEY_NONE && !latch->granted && sb_etcd_link_is_up(&store->link))
         sb_etcd_job_withdraw(store, latch);
     else
         sb_etcd_latch_drop(latch);

@@ -40,7 +40,7 @@ static bool note_key(struct sb_etcd_latch *latch, const Etcd__TxnAnswer *answer)
     if (created <= 1 || created > answer->header->revision)
         return false; /* the first key of a server has revision 2 */
     latch->created = created;
-    latch->node = SB_ETCD_NODE_THERE;
+    latch->key = SB_ETCD_KEY_THERE;
     return true;
 }
 
@@ -96,7 +96,7 @@ static void go_on(struct sb_etcd_job *job)
     if (latch->lease->id == 0) {
         if (sb_etcd_job_again(job))
             sb_etcd_job_await(job, go_on);
-    } else if (latch->node == SB_ETCD_NODE_THERE) {
+    } else if (latch->key == SB_ETCD_KEY_THERE) {
         sb_etcd_look(job);
     } else {
         create(job);
@@ -119,7 +119,7 @@ void sb_etcd_acquire(struct sb_etcd_job *job)
 {
     struct sb_etcd_latch *latch = job->latch;
 
-    if (latch->node != SB_ETCD_NODE_NONE && (latch->granted || latch->leaving))
+    if (latch->key != SB_ETCD_KEY_NONE && (latch->granted || latch->leaving))
         sb_etcd_drop_key(job, contest);
     else
         contest(job);

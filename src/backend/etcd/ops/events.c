@@ -18,7 +18,7 @@ static void keep_doubting(struct sb_etcd_latch *latch, int64_t now_ms)
     if (latch->doubt_until_ms > now_ms)
         sb_etcd_sweep_at(latch->mutex->store,
                          sb_earlier(latch->doubt_until_ms, now_ms + DOUBT_PAUSE_MS));
-    else if (latch->node != SB_ETCD_NODE_NONE)
+    else if (latch->key != SB_ETCD_KEY_NONE)
         latch->doubt_until_ms = 0;
 }
 
@@ -26,7 +26,7 @@ static void sweep_doubt(struct sb_etcd_latch *latch, int64_t now_ms)
 {
     if (latch->lease->id == 0 || latch->doubt_until_ms <= now_ms)
         latch->doubt_until_ms = 0;
-    if (latch->node == SB_ETCD_NODE_NONE && latch->active == NULL && latch->lease->id != 0)
+    if (latch->key == SB_ETCD_KEY_NONE && latch->active == NULL && latch->lease->id != 0)
         sb_etcd_job_withdraw(latch->mutex->store, latch);
     else
         sb_etcd_latch_drop(latch);
@@ -45,7 +45,7 @@ static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
     simba_backend *store = latch->mutex->store;
     int64_t now_ms = *(const int64_t *)argument;
     bool up = sb_etcd_link_is_up(&store->link);
-    bool due = latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms <= now_ms;
+    bool due = latch->key != SB_ETCD_KEY_NONE && latch->withdraw_ms <= now_ms;
 
     if (latch->untold_release != 0)
         sweep_untold(latch, now_ms);
@@ -55,7 +55,7 @@ static void sweep_latch(void *argument, struct sb_etcd_latch *latch)
         sb_etcd_job_withdraw(store, latch);
     else if (due)
         sb_etcd_sweep_at(store, now_ms + DOUBT_PAUSE_MS);
-    else if (latch->node != SB_ETCD_NODE_NONE && latch->withdraw_ms != SIMBA_INFINITE)
+    else if (latch->key != SB_ETCD_KEY_NONE && latch->withdraw_ms != SIMBA_INFINITE)
         sb_etcd_sweep_at(store, latch->withdraw_ms);
     else if (latch->doubt_until_ms != 0 && up)
         sweep_doubt(latch, now_ms);
@@ -106,7 +106,7 @@ static void catch_up(void *argument, struct sb_etcd_latch *latch)
 {
     int64_t now_ms = *(const int64_t *)argument;
 
-    if (latch->node != SB_ETCD_NODE_NONE && latch->active == NULL &&
+    if (latch->key != SB_ETCD_KEY_NONE && latch->active == NULL &&
         (latch->leaving || (latch->abandoned && !latch->granted) || latch->withdraw_ms <= now_ms))
         sb_etcd_job_withdraw(latch->mutex->store, latch);
 }
@@ -133,7 +133,7 @@ static void lose_latch(void *argument, struct sb_etcd_latch *latch)
     const struct sb_etcd_lease *lease = argument;
     const struct simba_backend_host *host = latch->mutex->store->host;
 
-    if (latch->lease != lease || latch->node == SB_ETCD_NODE_NONE)
+    if (latch->lease != lease || latch->key == SB_ETCD_KEY_NONE)
         return;
     if (latch->granted)
         host->session_lost(host, latch->mutex->name);

@@ -70,8 +70,8 @@ void sb_etcd_job_queue(struct sb_etcd_job *job)
 static void pass_turn(simba_backend *store, struct sb_etcd_latch *latch)
 {
     struct sb_etcd_job *next = latch->queue;
-    bool must_go = latch->node != SB_ETCD_NODE_NONE &&
-                   (latch->leaving || (latch->abandoned && !latch->granted));
+    bool must_go =
+        latch->key != SB_ETCD_KEY_NONE && (latch->leaving || (latch->abandoned && !latch->granted));
 
     latch->active = NULL;
     if (next != NULL) {
@@ -222,7 +222,7 @@ void sb_etcd_job_withdraw(simba_backend *store, struct sb_etcd_latch *latch)
     struct sb_etcd_job *job = sb_etcd_job_create(store, latch->mutex, latch, 0);
 
     SB_CHECK(latch->active == NULL, "a withdrawal takes a free latch");
-    latch->leaving = latch->node != SB_ETCD_NODE_NONE;
+    latch->leaving = latch->key != SB_ETCD_KEY_NONE;
     if (job == NULL) {
         latch->withdraw_ms = simba_now_ms() + DELAY_MS;
         sb_etcd_sweep_at(store, latch->withdraw_ms);
@@ -392,7 +392,7 @@ void sb_etcd_job_answer_mine(struct sb_etcd_job *job)
     bool asked = job->op == SIMBA_OP_ACQUIRE || job->op == SIMBA_OP_GUARD;
     struct simba_error error;
 
-    SB_CHECK(latch->node == SB_ETCD_NODE_THERE, "an owner has a key");
+    SB_CHECK(latch->key == SB_ETCD_KEY_THERE, "an owner has a key");
     if (asked && job->request != NULL && simba_now_ms() >= lease->proved_ms + told.belief_ms) {
         sb_error_set(&error, SIMBA_EUNAVAILABLE, "etcd has not yet proved that the lease lives");
         sb_etcd_job_fail(job, &error, false);
@@ -419,7 +419,7 @@ static void keep_waiting(struct sb_etcd_job *job)
 {
     struct sb_etcd_latch *latch = job->latch;
 
-    if (latch == NULL || latch->node == SB_ETCD_NODE_NONE || latch->granted)
+    if (latch == NULL || latch->key == SB_ETCD_KEY_NONE || latch->granted)
         return;
     if (latch->listening && job->op == SIMBA_OP_ACQUIRE)
         latch->withdraw_ms = SIMBA_INFINITE;
@@ -492,7 +492,7 @@ void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, 
     struct sb_etcd_latch *latch = job->latch;
 
     if (maybe && job->creates) {
-        latch->node = SB_ETCD_NODE_UNSURE;
+        latch->key = SB_ETCD_KEY_UNSURE;
         latch->doubt_until_ms = simba_now_ms() + DOUBT_MS;
         sb_etcd_sweep_at(job->store, simba_now_ms() + DELAY_MS);
     }

@@ -22,7 +22,7 @@ static void on_before_gone(struct sb_etcd_latch *latch)
 
     latch->before = 0;
     sb_etcd_unwatch(&store->watches, &latch->watcher);
-    if (!latch->granted && latch->node != SB_ETCD_NODE_NONE) {
+    if (!latch->granted && latch->key != SB_ETCD_KEY_NONE) {
         latch->withdraw_ms = simba_now_ms() + latch->lease->ttl_ms;
         sb_etcd_sweep_at(store, latch->withdraw_ms);
     }
@@ -119,7 +119,7 @@ static bool is_mine(const struct sb_etcd_job *job, const Etcd__KeyValue *kv)
 {
     const struct sb_etcd_latch *latch = job->latch;
 
-    return latch != NULL && latch->node == SB_ETCD_NODE_THERE && latch->lease->id != 0 &&
+    return latch != NULL && latch->key == SB_ETCD_KEY_THERE && latch->lease->id != 0 &&
            kv->lease == latch->lease->id && kv->create_revision == latch->created;
 }
 
@@ -197,7 +197,7 @@ static void on_looked(struct sb_etcd_job *job)
         sb_etcd_look_decide(job, first, before->n_kvs > 0 ? before->kvs[0] : NULL,
                             answer->header->revision);
     } else {
-        if (job->latch->node == SB_ETCD_NODE_THERE)
+        if (job->latch->key == SB_ETCD_KEY_THERE)
             sb_etcd_latch_forget(job->latch);
         if (job->then != NULL && sb_etcd_job_again(job))
             job->then(job);
@@ -223,9 +223,9 @@ void sb_etcd_look(struct sb_etcd_job *job)
     struct sb_etcd_txn *txn = job->store->txn;
     char key[SB_ETCD_KEY_SIZE];
 
-    if (latch != NULL && latch->node != SB_ETCD_NODE_NONE && latch->lease->id == 0)
+    if (latch != NULL && latch->key != SB_ETCD_KEY_NONE && latch->lease->id == 0)
         sb_etcd_latch_forget(latch);
-    if (latch == NULL || latch->node != SB_ETCD_NODE_THERE) {
+    if (latch == NULL || latch->key != SB_ETCD_KEY_THERE) {
         look_at_all(job);
         return;
     }

@@ -20,7 +20,7 @@ static bool is_released(const struct sb_etcd_job *job)
 
     if (job->revision == 0)
         return true;
-    return latch != NULL && latch->node != SB_ETCD_NODE_NONE &&
+    return latch != NULL && latch->key != SB_ETCD_KEY_NONE &&
            job->revision == (latch->granted ? latch->fence : (uint64_t)latch->created);
 }
 
@@ -48,7 +48,7 @@ static bool delete_other(struct sb_etcd_job *job, const Etcd__TxnAnswer *answer)
         sb_etcd_job_fail_nonsense(job);
     } else if (sb_etcd_job_again(job)) {
         sb_etcd_latch_forget(latch);
-        latch->node = SB_ETCD_NODE_THERE;
+        latch->key = SB_ETCD_KEY_THERE;
         latch->created = created;
         latch->leaving = true;
         delete_key(job);
@@ -89,7 +89,7 @@ static void delete_key(struct sb_etcd_job *job)
 
     sb_etcd_latch_key(key, latch);
     sb_etcd_txn_begin(txn);
-    sb_etcd_txn_if(txn, key, latch->node == SB_ETCD_NODE_THERE ? latch->created : 0);
+    sb_etcd_txn_if(txn, key, latch->key == SB_ETCD_KEY_THERE ? latch->created : 0);
     sb_etcd_branch_remove(&txn->then, key);
     sb_etcd_range_key(sb_etcd_branch_range(&txn->other), key);
     job->creates = false;
@@ -102,7 +102,7 @@ void sb_etcd_drop_key(struct sb_etcd_job *job, void (*then)(struct sb_etcd_job *
     struct sb_etcd_latch *latch = job->latch;
 
     job->then = then;
-    latch->leaving = latch->node != SB_ETCD_NODE_NONE;
+    latch->leaving = latch->key != SB_ETCD_KEY_NONE;
     if (latch->lease->id != 0) {
         delete_key(job);
         return;
@@ -155,7 +155,7 @@ void sb_etcd_release(struct sb_etcd_job *job)
     job->missed = job->revision != 0;
     if (latch != NULL && latch->untold_release == job->revision)
         job->missed = false; /* an earlier deletion has done it, or may have */
-    if (latch != NULL && latch->node != SB_ETCD_NODE_NONE &&
+    if (latch != NULL && latch->key != SB_ETCD_KEY_NONE &&
         (!latch->granted || latch->leaving || latch->fence == job->revision))
         sb_etcd_drop_key(job, is_released(job) ? sb_etcd_job_answer_nobody : sb_etcd_look);
     else if (job->revision == 0)

@@ -38,7 +38,7 @@ static void on_own_key(struct sb_etcd_job *job)
 
     if (answer == NULL)
         return;
-    mine = latch->node == SB_ETCD_NODE_THERE && answer->n_kvs > 0 &&
+    mine = latch->key == SB_ETCD_KEY_THERE && answer->n_kvs > 0 &&
            answer->kvs[0]->create_revision == latch->created;
     sb_etcd_free_message(answer);
     if (mine)
@@ -62,8 +62,8 @@ static bool owns(const struct sb_etcd_job *job)
 {
     const struct sb_etcd_latch *latch = job->latch;
 
-    return latch != NULL && latch->node == SB_ETCD_NODE_THERE && latch->granted &&
-           !latch->leaving && latch->lease->id != 0;
+    return latch != NULL && latch->key == SB_ETCD_KEY_THERE && latch->granted && !latch->leaving &&
+           latch->lease->id != 0;
 }
 
 static void on_compared(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
@@ -86,7 +86,7 @@ static void on_compared(struct sb_etcd_call *call, const struct simba_error *err
             read_own_key(job);
         else if (error->code != SIMBA_OK)
             sb_etcd_job_fail(job, error, false);
-        else if (answer != NULL && answer->succeeded && job->latch->node == SB_ETCD_NODE_THERE)
+        else if (answer != NULL && answer->succeeded && job->latch->key == SB_ETCD_KEY_THERE)
             sb_etcd_job_answer_mine(job);
         else
             look_alone(job);

@@ -141,7 +141,7 @@ void sb_etcd_latch_drop(struct sb_etcd_latch *latch)
 {
     struct sb_etcd_latch **link = &latch->mutex->latches;
 
-    if (latch->node != SB_ETCD_NODE_NONE || latch->active != NULL || latch->listening ||
+    if (latch->key != SB_ETCD_KEY_NONE || latch->active != NULL || latch->listening ||
         latch->doubt_until_ms != 0 || latch->untold_release != 0)
         return;
     SB_CHECK(latch->queue == NULL, "no job waits for a latch that has none");
@@ -156,7 +156,7 @@ void sb_etcd_latch_drop(struct sb_etcd_latch *latch)
 
 void sb_etcd_latch_forget(struct sb_etcd_latch *latch)
 {
-    latch->node = SB_ETCD_NODE_NONE;
+    latch->key = SB_ETCD_KEY_NONE;
     latch->granted = false;
     latch->leaving = false;
     latch->stuck = false;

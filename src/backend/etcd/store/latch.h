@@ -24,7 +24,7 @@
 
 struct sb_etcd_job;
 
-enum sb_etcd_node { SB_ETCD_NODE_NONE, SB_ETCD_NODE_UNSURE, SB_ETCD_NODE_THERE };
+enum sb_etcd_key_state { SB_ETCD_KEY_NONE, SB_ETCD_KEY_UNSURE, SB_ETCD_KEY_THERE };
 
 /* A mutex that this client has to do with. */
 struct sb_etcd_mutex {
@@ -44,7 +44,7 @@ struct sb_etcd_latch {
     struct sb_etcd_latch *next;
     struct sb_etcd_mutex *mutex;
     struct sb_etcd_lease *lease;
-    enum sb_etcd_node node;
+    enum sb_etcd_key_state key;
     bool listening;  /* a contender wants to be woken */
     bool abandoned;  /* it has stopped since: what is there without having been granted goes */
     bool granted;    /* its contender was told that it owns */
