@@ -263,7 +263,7 @@ void sb_etcd_job_call(struct sb_etcd_job *job, const char *path, const ProtobufC
     SB_CHECK(!job->calling, "a job makes one call at a time");
     job->call = call;
     job->step = step;
-    job->moment = sb_etcd_leases_moment(&job->store->leases);
+    job->sequence = sb_etcd_leases_sequence(&job->store->leases);
     if (call == NULL) {
         sb_error_plain(&error, SIMBA_ENOMEM);
         sb_etcd_job_fail(job, &error, false);
@@ -293,7 +293,7 @@ static void *answer_to(struct sb_etcd_job *job, const ProtobufCMessageDescriptor
         sb_etcd_job_fail_nonsense(job);
         return NULL;
     }
-    sb_etcd_leases_confirm(&job->store->leases, header, job->moment);
+    sb_etcd_leases_confirm(&job->store->leases, header, job->sequence);
     return answer;
 }
 

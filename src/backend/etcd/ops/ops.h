@@ -45,7 +45,7 @@ struct sb_etcd_job {
     /* RELEASE: the first key is another's. Returns whether it has taken the job over. */
     bool (*other)(struct sb_etcd_job *job, const Etcd__KeyValue *first);
     struct sb_etcd_call *call; /* NULL: it has made none yet */
-    uint64_t moment;           /* of the call, see leases.h */
+    uint64_t sequence;         /* of the call, see leases.h */
     unsigned rounds;           /* because something vanished while it was looked at */
     bool creates;              /* the call may leave a key behind */
     bool writes;               /* the call changes something */

@@ -21,7 +21,7 @@ struct guards {
     struct sb_etcd_call call;
     simba_backend *store;
     struct sb_etcd_job *jobs; /* linked by `queued` */
-    uint64_t moment;
+    uint64_t sequence;
 };
 
 static void look_alone(struct sb_etcd_job *job)
@@ -76,7 +76,7 @@ static void on_compared(struct sb_etcd_call *call, const struct simba_error *err
     if (error->code == SIMBA_OK)
         answer = sb_etcd_call_unpack(call, &etcd__txn_answer__descriptor);
     if (answer != NULL)
-        sb_etcd_leases_confirm(&guards->store->leases, answer->header, guards->moment);
+        sb_etcd_leases_confirm(&guards->store->leases, answer->header, guards->sequence);
     while (job != NULL) {
         struct sb_etcd_job *next = job->queued;
 
@@ -147,7 +147,7 @@ void sb_etcd_guards_send(simba_backend *store)
         }
         guards->store = store;
         put_together(store, guards);
-        guards->moment = sb_etcd_leases_moment(&store->leases);
+        guards->sequence = sb_etcd_leases_sequence(&store->leases);
         sb_etcd_link_call(&store->link, &guards->call, "/etcdserverpb.KV/Txn",
                           sb_etcd_txn_end(store->txn), guards->call.deadline_ms, on_compared,
                           guards);

@@ -40,16 +40,16 @@ bool sb_etcd_lease_is_fresh(const struct sb_etcd_lease *lease)
     return lease->id != 0 && simba_now_ms() <= sb_later(lease->answered_ms, limit_ms);
 }
 
-uint64_t sb_etcd_leases_moment(struct sb_etcd_leases *l)
+uint64_t sb_etcd_leases_sequence(struct sb_etcd_leases *l)
 {
-    return ++l->moment;
+    return ++l->sequence;
 }
 
-void sb_etcd_leases_confirm(struct sb_etcd_leases *l, const Etcd__Header *header, uint64_t sent_at)
+void sb_etcd_leases_confirm(struct sb_etcd_leases *l, const Etcd__Header *header, uint64_t sequence)
 {
     for (struct sb_etcd_lease *lease = l->first; lease != NULL; lease = lease->next)
         if (header != NULL && lease->answered_ms > lease->proved_ms &&
-            sent_at > lease->answered_at && header->raft_term == lease->term)
+            sequence > lease->answer_sequence && header->raft_term == lease->term)
             lease->proved_ms = lease->answered_ms;
 }
 
@@ -96,7 +96,7 @@ static void on_alive(struct sb_etcd_call *call, const void *bytes, size_t length
         lose(lease);
     } else if (lease != NULL && lease->sent_ms != 0 && answer->header != NULL) {
         lease->answered_ms = lease->sent_ms;
-        lease->answered_at = sb_etcd_leases_moment(l);
+        lease->answer_sequence = sb_etcd_leases_sequence(l);
         lease->term = answer->header->raft_term;
         lease->sent_ms = 0;
         l->tell(l->user, lease, SB_ETCD_LEASE_ANSWERED, NULL);

@@ -35,14 +35,14 @@ enum sb_etcd_lease_event {
 struct sb_etcd_lease {
     struct sb_etcd_lease *next;
     struct sb_etcd_leases *leases;
-    int64_t id;           /* 0: not granted yet */
-    int64_t ttl_ms;       /* granted */
-    int64_t sent_ms;      /* of the grant or keep-alive that is under way; 0: none */
-    int64_t answered_ms;  /* of the sending of the last one that was answered */
-    uint64_t answered_at; /* a number of sb_etcd_leases_moment */
-    uint64_t term;        /* that the answer told */
-    int64_t proved_ms;    /* 0: never */
-    unsigned users;       /* contenders */
+    int64_t id;               /* 0: not granted yet */
+    int64_t ttl_ms;           /* granted */
+    int64_t sent_ms;          /* of the grant or keep-alive that is under way; 0: none */
+    int64_t answered_ms;      /* of the sending of the last one that was answered */
+    uint64_t answer_sequence; /* a number of sb_etcd_leases_sequence */
+    uint64_t term;            /* that the answer told */
+    int64_t proved_ms;        /* 0: never */
+    unsigned users;           /* contenders */
     bool granting;
     struct sb_etcd_call grant; /* also the one that gives it back */
 };
@@ -59,7 +59,7 @@ struct sb_etcd_leases {
     struct sb_etcd_lease *first;
     struct sb_etcd_call alive; /* the stream of keep-alives */
     bool streaming;
-    uint64_t moment;
+    uint64_t sequence;
     int64_t restart_ms; /* not before: the stream has just ended */
     size_t revoking;
     void (*revoked)(void *user);
@@ -76,9 +76,9 @@ bool sb_etcd_lease_is_fresh(const struct sb_etcd_lease *lease);
 void sb_etcd_lease_ask(struct sb_etcd_lease *lease);
 
 /* A number for the sending of a request, and what its answer, which is linearizable, proves. */
-uint64_t sb_etcd_leases_moment(struct sb_etcd_leases *leases);
+uint64_t sb_etcd_leases_sequence(struct sb_etcd_leases *leases);
 void sb_etcd_leases_confirm(struct sb_etcd_leases *leases, const Etcd__Header *header,
-                            uint64_t sent_at);
+                            uint64_t sequence);
 
 /* Does what is due, and returns when the next is: on simba_now_ms(). */
 int64_t sb_etcd_leases_tend(struct sb_etcd_leases *leases);
