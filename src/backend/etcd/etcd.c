@@ -180,7 +180,7 @@ static int open_client(const struct simba_backend_config *config,
 
 static void submit(simba_backend *store, struct simba_request *batch)
 {
-    sb_etcd_link_hold(&store->link);
+    sb_etcd_link_begin_batch(&store->link);
     while (batch != NULL) {
         struct simba_request *next = batch->next; /* the request may be gone once it is started */
 
@@ -199,7 +199,7 @@ static void submit(simba_backend *store, struct simba_request *batch)
         batch = next;
     }
     sb_etcd_guards_send(store);
-    sb_etcd_link_release(&store->link);
+    sb_etcd_link_end_batch(&store->link);
 }
 
 static void listen_contender(simba_backend *store, struct sb_etcd_mutex *mutex, const char *id,

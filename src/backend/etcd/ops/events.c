@@ -86,7 +86,7 @@ void sb_etcd_on_timer(uv_timer_t *timer)
     int64_t now_ms = simba_now_ms();
 
     store->timer_ms = SIMBA_INFINITE;
-    sb_etcd_link_hold(&store->link);
+    sb_etcd_link_begin_batch(&store->link);
     expire_jobs(store, now_ms);
     if (store->sweep_ms <= now_ms) {
         store->sweep_ms = SIMBA_INFINITE;
@@ -96,7 +96,7 @@ void sb_etcd_on_timer(uv_timer_t *timer)
     sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
     sb_etcd_wake_at(store, sb_etcd_watches_tend(&store->watches));
     sb_etcd_guards_send(store);
-    sb_etcd_link_release(&store->link);
+    sb_etcd_link_end_batch(&store->link);
 }
 
 /* ---- The connection -------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ void sb_etcd_on_lease(void *user, struct sb_etcd_lease *lease, enum sb_etcd_leas
 
     if (store->closing)
         return;
-    sb_etcd_link_hold(&store->link);
+    sb_etcd_link_begin_batch(&store->link);
     if (event == SB_ETCD_LEASE_LOST) {
         store->host->log(store->host, SIMBA_LOG_WARN, "etcd: %s", error->text);
         sb_etcd_latches_each(store, lose_latch, lease);
@@ -182,5 +182,5 @@ void sb_etcd_on_lease(void *user, struct sb_etcd_lease *lease, enum sb_etcd_leas
     go_on(store, lease, event == SB_ETCD_LEASE_ANSWERED ? NULL : error);
     sb_etcd_guards_send(store);
     sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));
-    sb_etcd_link_release(&store->link);
+    sb_etcd_link_end_batch(&store->link);
 }

@@ -503,7 +503,7 @@ void sb_etcd_link_send(struct sb_etcd_link *l, struct sb_etcd_call *call)
         return;
     }
     put_on_channel(l, call);
-    if (!l->holding)
+    if (!l->batching)
         sb_etcd_channel_flush(l->channel);
 }
 
@@ -536,18 +536,18 @@ void sb_etcd_link_resume(struct sb_etcd_link *l, struct sb_etcd_call *call)
         schedule_for(l, call->deadline_ms);
     }
     sb_etcd_channel_resume(l->channel, call);
-    if (!l->holding)
+    if (!l->batching)
         sb_etcd_channel_flush(l->channel);
 }
 
-void sb_etcd_link_hold(struct sb_etcd_link *l)
+void sb_etcd_link_begin_batch(struct sb_etcd_link *l)
 {
-    l->holding = true;
+    l->batching = true;
 }
 
-void sb_etcd_link_release(struct sb_etcd_link *l)
+void sb_etcd_link_end_batch(struct sb_etcd_link *l)
 {
-    l->holding = false;
+    l->batching = false;
     if (l->channel != NULL)
         sb_etcd_channel_flush(l->channel);
 }

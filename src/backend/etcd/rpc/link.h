@@ -40,7 +40,7 @@ struct sb_etcd_link {
     size_t tried;                     /* in a row, without success */
     unsigned failures;                /* pauses in a row */
     bool is_down;                     /* it has told so in the log, and not of the end */
-    bool holding;                     /* what is sent is written later */
+    bool batching;                    /* what is sent is written later */
     bool looking_up;
     bool has_channel; /* open, or being closed */
     bool has_timer;
@@ -79,8 +79,8 @@ void sb_etcd_link_call(struct sb_etcd_link *link, struct sb_etcd_call *call, con
 void sb_etcd_link_resume(struct sb_etcd_link *link, struct sb_etcd_call *call);
 
 /* Between the two, calls are gathered for one write. */
-void sb_etcd_link_hold(struct sb_etcd_link *link);
-void sb_etcd_link_release(struct sb_etcd_link *link);
+void sb_etcd_link_begin_batch(struct sb_etcd_link *link);
+void sb_etcd_link_end_batch(struct sb_etcd_link *link);
 
 bool sb_etcd_link_is_up(const struct sb_etcd_link *link);
 
