@@ -159,9 +159,9 @@ struct sb_etcd_job *sb_etcd_job_create(simba_backend *store, struct sb_etcd_mute
     if (mutex != NULL)
         mutex->users++;
     job->next = store->jobs;
-    job->link = &store->jobs;
+    job->back = &store->jobs;
     if (job->next != NULL)
-        job->next->link = &job->next;
+        job->next->back = &job->next;
     store->jobs = job;
     return job;
 }
@@ -197,9 +197,9 @@ void sb_etcd_job_end(struct sb_etcd_job *job)
     SB_CHECK(!job->calling && !job->wants_permit, "no call outlives its job");
     store->permits_taken -= job->has_permit;
     SB_CHECK(latch == NULL || latch->active == job, "a job ends while it has its turn");
-    *job->link = job->next;
+    *job->back = job->next;
     if (job->next != NULL)
-        job->next->link = job->link;
+        job->next->back = job->back;
     if (job->call != NULL)
         sb_etcd_call_clear(job->call);
     sb_free(job->call);

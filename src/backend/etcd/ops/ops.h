@@ -27,7 +27,7 @@
 
 struct sb_etcd_job {
     struct sb_etcd_job *next; /* of the store */
-    struct sb_etcd_job **link;
+    struct sb_etcd_job **back;
     struct sb_etcd_job *queued; /* the next in the latch's queue, of a guard's transaction, or of
                                  * those that wait for a permit */
     simba_backend *store;

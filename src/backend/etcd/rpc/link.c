@@ -289,8 +289,8 @@ static void on_call_ended(void *user, struct sb_etcd_call *call, const struct si
             authenticate(l);
         failure.code = call->streams ? SIMBA_EUNAVAILABLE : failure.code;
     }
-    l->rotated |= refusal == SB_ETCD_REFUSAL_MEMBER && l->options->place_count > 1;
-    if (l->rotated)
+    l->leaves_member |= refusal == SB_ETCD_REFUSAL_MEMBER && l->options->place_count > 1;
+    if (l->leaves_member)
         uv_timer_start(&l->timer, on_timer, 0, 0);
     call->ended(call, &failure, maybe && failure.code != SIMBA_OK);
 }
@@ -413,12 +413,12 @@ static void give_up_silent(struct sb_etcd_link *l)
     sb_etcd_channel_drop(l->channel, &error);
 }
 
-static void rotate(struct sb_etcd_link *l)
+static void leave_member(struct sb_etcd_link *l)
 {
     char place[SB_WIRE_PLACE_TEXT_MAX];
     struct simba_error error;
 
-    l->rotated = false;
+    l->leaves_member = false;
     sb_error_set(&error, SIMBA_EUNAVAILABLE, "the server at %s cannot serve now, another may",
                  sb_etcd_link_place(l, place));
     if (l->channel != NULL)
@@ -435,8 +435,8 @@ static void on_timer(uv_timer_t *timer)
     expire_calls(l, l->waiting, false);
     if (l->channel != NULL)
         expire_calls(l, l->channel->calls, true);
-    if (l->rotated)
-        rotate(l);
+    if (l->leaves_member)
+        leave_member(l);
     if (l->state == SB_ETCD_PAUSED && l->due_ms <= now_ms && !l->has_channel) {
         connect_next(l);
     } else if (l->state == SB_ETCD_PAUSED && l->due_ms <= now_ms) {

@@ -44,7 +44,7 @@ struct sb_etcd_link {
     bool looking_up;
     bool has_channel; /* open, or being closed */
     bool has_timer;
-    bool rotated; /* by the caller's wish: the member is of no use to it */
+    bool leaves_member; /* soon: it has told that it cannot serve */
     uint64_t random;
     int64_t due_ms;                   /* the pause ends, or the attempt */
     struct sb_etcd_call *waiting;     /* until it is up */
