@@ -532,50 +532,141 @@ def a_watch_whose_revision_was_compacted_still_wakes():
 # ---- The server ----------------------------------------------------------------------------------
 
 
-@mode("failures")
-def an_owner_outlives_a_restart_of_the_server():
-    """With the tokens of its users, which it forgets."""
+@contextlib.contextmanager
+def logins(*more):
+    """A server that wants a login, and a URL that has one."""
     server = servers.Etcd()
+    server.more = more
     server.start()
     for words in ("user add root:r1ght", "user grant-role root root", "auth enable"):
         server.ctl(*words.split())
-    address = f"etcd://root:r1ght@127.0.0.1:{server.port}/tests"
-    holder = Simba("-u", address, "--ttl", "2s", "--transition", "10s", "lock", "m", "--", "sh", "-c", "touch ready; until test -e enough; do sleep 0.02; done")
-    wait_until(lambda: os.path.exists("ready"), "it holds")
-    kill(server)
-    server.launch()
-    server.await_service()
-    equal(run("-u", address, "lock", "-n", "m", "--", "true").code, 75)
-    begin = now()
-    wait_until(lambda: now() > begin + 3 or holder.process.poll() is not None)  # it has renewed
-    true(holder.process.poll() is None, holder.said())
-    with open("enough", "w", encoding="ascii"):
-        pass
-    equal(holder.wait(), 0)
+    yield server, f"etcd://root:r1ght@127.0.0.1:{server.port}/tests"
     server.stop()
+
+
+def contender(address, *command):
+    return Simba("-u", address, "--log-level", "debug", *LONG, "lock", "m", "--", *command)
+
+
+def owns_soon(waiter):
+    begin = now()
+    equal(waiter.wait(), 0)
+    true(now() - begin < 5, f"it was not woken, it took {now() - begin}")
+
+
+@mode("failures")
+def a_waiter_hears_of_a_release_after_the_server_has_forgotten_its_login():
+    with logins() as (server, address):
+        holder = contender(address, *HOLD)
+        number("pid")
+        waiter = contender(address, "true")
+        wait_until(lambda: "held by" in waiter.said(), "it waits")
+        kill(server)
+        server.launch()
+        server.await_service()
+        wait_until(lambda: "logs in again" in waiter.said(), "its watch was refused")
+        equal(holder.end(), 128 + signal.SIGTERM)
+        owns_soon(waiter)
+
+
+@mode("failures")
+def a_waiter_that_changes_its_watch_after_its_token_has_expired_hears_of_a_release():
+    with logins("--auth-token-ttl", "1") as (_, address):
+        holder = contender(address, *HOLD)
+        number("pid")
+        between = contender(address, "true")
+        wait_until(lambda: "held by" in between.said(), "it waits")
+        waiter = contender(address, "true")
+        wait_until(lambda: "held by" in waiter.said(), "it waits")
+        begin = now()
+        wait_until(lambda: now() > begin + 3)
+        between.end()
+        wait_until(lambda: "logs in again" in waiter.said(), "its next watch was refused")
+        equal(holder.end(), 128 + signal.SIGTERM)
+        owns_soon(waiter)
+
+
+class Counted(Relay):
+    """Knows how much the client has sent."""
+    messages = 0
+
+    def passes(self, _data, to_server):
+        self.messages += to_server
+        return True
+
+
+@mode("failures")
+def a_key_before_mine_that_another_program_has_named_is_watched():
+    lease = Running.server.ctl("lease", "grant", "60").split()[1]
+    Running.server.ctl("put", "--lease=" + lease, "tests/m/host-17", "x")
+    relay = Counted(Running.server.port)
+    waiter = Simba("-u", url(port=relay.port), *LONG, "lock", "m", "--", "true")
+    wait_until(lambda: "held by x" in waiter.said(), "it waits")
+    sent = relay.messages
+    begin = now()
+    wait_until(lambda: now() > begin + 1)
+    true(relay.messages - sent < 20, f"it sent {relay.messages - sent} messages in a second")
+    Running.server.ctl("del", "tests/m/host-17")
+    owns_soon(waiter)
+    relay.stop()
+
+
+@mode("failures")
+def a_waiter_that_stops_while_it_connects_anew_leaves_no_key():
+    relay = Relay(Running.server.port)
+    holder = Simba(*LONG, "lock", "m", "--", *HOLD)
+    number("pid")
+    waiter = Simba("-u", url(port=relay.port), *LONG, "lock", "m", "--", "true")
+    wait_until(lambda: len(keys()) == 2, "it waits")
+    relay.reset()
+    waiter.end()
+    wait_until(lambda: len(keys()) == 1, "its key goes")
+    equal(holder.end(), 128 + signal.SIGTERM)
+    relay.stop()
+
+
+@mode("failures")
+def waiters_know_their_place():
+    holder = Simba(*LONG, "lock", "m", "--", *HOLD)
+    number("pid")
+    waiters = []
+    for place in ("1st", "2nd", "3rd"):
+        waiters.append(Simba(*LONG, "lock", "m", "--", "true"))
+        wait_until(lambda at=place: f"{at} in line" in waiters[-1].said(), "it is told its place")
+    equal(holder.end(), 128 + signal.SIGTERM)
+    equal([waiter.wait() for waiter in waiters], [0, 0, 0])
+
+
+@mode("failures")
+def an_owner_outlives_a_restart_of_the_server():
+    """With the tokens of its users, which it forgets."""
+    with logins() as (server, address):
+        holder = Simba("-u", address, "--ttl", "2s", "--transition", "10s", "lock", "m", "--", "sh", "-c", "touch ready; until test -e enough; do sleep 0.02; done")
+        wait_until(lambda: os.path.exists("ready"), "it holds")
+        kill(server)
+        server.launch()
+        server.await_service()
+        equal(run("-u", address, "lock", "-n", "m", "--", "true").code, 75)
+        begin = now()
+        wait_until(lambda: now() > begin + 3 or holder.process.poll() is not None)  # it has renewed
+        true(holder.process.poll() is None, holder.said())
+        write("enough", "")
+        equal(holder.wait(), 0)
 
 
 @mode("failures")
 def tokens_of_a_login_that_expire_are_renewed():
     """Every second: those of a holder that renews, and of a waiter that has to watch again."""
-    server = servers.Etcd()
-    server.more = ("--auth-token-ttl", "1")
-    server.start()
-    for words in ("user add root:r1ght", "user grant-role root root", "auth enable"):
-        server.ctl(*words.split())
-    address = f"etcd://root:r1ght@127.0.0.1:{server.port}/tests"
-    holder = Simba("-u", address, "--ttl", "3s", "--transition", "10s", "lock", "m", "--", *HOLD)
-    number("pid")
-    waiter = Simba("-u", address, *LONG, "lock", "m", "--", "true")
-    wait_until(lambda: "held by" in waiter.said(), "it waits")
-    begin = now()
-    wait_until(lambda: now() > begin + 5 or holder.process.poll() is not None)  # the token is none any more
-    true(holder.process.poll() is None, holder.said())
-    equal(holder.end(), 128 + signal.SIGTERM)
-    begin = now()
-    equal(waiter.wait(), 0)
-    true(now() - begin < 5, f"it was not woken, it took {now() - begin}")
-    server.stop()
+    with logins("--auth-token-ttl", "1") as (_, address):
+        holder = Simba("-u", address, "--ttl", "3s", "--transition", "10s", "lock", "m", "--", *HOLD)
+        number("pid")
+        waiter = contender(address, "true")
+        wait_until(lambda: "held by" in waiter.said(), "it waits")
+        begin = now()
+        wait_until(lambda: now() > begin + 5 or holder.process.poll() is not None)  # the token is none any more
+        true(holder.process.poll() is None, holder.said())
+        equal(holder.end(), 128 + signal.SIGTERM)
+        owns_soon(waiter)
 
 
 class Refusing(threading.Thread):
@@ -746,6 +837,25 @@ def without_a_majority_an_owner_ends_by_its_own_clock():
     for member in Running.members[1:]:
         member.process.send_signal(signal.SIGCONT)
     equal(run("lock", "-w", "30s", "m", "--", "true").code, 0)
+
+
+@mode("cluster")
+def a_waiter_on_a_member_that_had_no_leader_for_a_while_hears_of_a_release():
+    """Such a member ends the stream of watches, and the connection goes on."""
+    long = ["-u", url("?ttl=60s&transition=30s", members=Running.members[:1])]
+    holder = Simba(*long, "lock", "m", "--", *HOLD)
+    number("pid")
+    waiter = Simba(*long, "lock", "m", "--", "true")
+    wait_until(lambda: len(keys()) == 2, "it waits")
+    for member in Running.members[1:]:
+        member.process.send_signal(signal.SIGSTOP)
+    begin = now()
+    wait_until(lambda: now() > begin + 8)
+    for member in Running.members[1:]:
+        member.process.send_signal(signal.SIGCONT)
+    Running.members[0].await_service()
+    equal(holder.end(), 128 + signal.SIGTERM)
+    owns_soon(waiter)
 
 
 @mode("cluster")

@@ -137,6 +137,14 @@ static int open_store(simba_backend *store, const struct simba_backend_config *c
     return code;
 }
 
+static void tend_at(void *user, int64_t at_ms)
+{
+    simba_backend *store = user;
+
+    if (!store->closing)
+        sb_etcd_wake_at(store, at_ms);
+}
+
 static void start_store(simba_backend *store)
 {
     store->timer_ms = store->sweep_ms = SIMBA_INFINITE;
@@ -146,6 +154,8 @@ static void start_store(simba_backend *store)
     store->leases.options = &store->options;
     store->leases.tell = sb_etcd_on_lease;
     store->leases.user = store;
+    store->watches.tend_at = tend_at;
+    store->watches.user = store;
     store->link.loop = store->host->loop;
     store->link.host = store->host;
     store->link.up = sb_etcd_on_up;
@@ -220,13 +230,12 @@ static void listen_contender(simba_backend *store, struct sb_etcd_mutex *mutex, 
         sb_etcd_latch_drop(latch);
 }
 
-static void on_property_changed(void *user, enum sb_etcd_change change, int64_t lease)
+static void on_property_changed(void *user, const struct sb_etcd_watch_event *event)
 {
     struct sb_etcd_mutex *mutex = user;
     const struct simba_backend_host *host = mutex->store->host;
 
-    (void)lease;
-    if (change != SB_ETCD_DELETED)
+    if (event->change != SB_ETCD_DELETED)
         host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
 }
 

@@ -75,6 +75,18 @@ bool sb_etcd_mutex_of(char ret_mutex[SIMBA_MUTEX_MAX + 1], const char *prefix, c
     return strncmp(ret_mutex, SB_ETCD_PROPERTIES, strlen(SB_ETCD_PROPERTIES)) != 0;
 }
 
+bool sb_etcd_key_text(char ret_key[SB_ETCD_KEY_SIZE], const void *key, size_t length)
+{
+    const char *text = key;
+
+    if (length == 0 || length >= SB_ETCD_KEY_SIZE || text[length - 1] == '/' ||
+        memchr(text, '\0', length) != NULL)
+        return false;
+    memcpy(ret_key, text, length);
+    ret_key[length] = '\0';
+    return true;
+}
+
 int64_t sb_etcd_lease_of(const void *key, size_t length)
 {
     const char *end = (const char *)key + length;

@@ -30,6 +30,10 @@ void sb_etcd_range_end(char ret_end[SB_ETCD_KEY_SIZE], const char *key);
 bool sb_etcd_mutex_of(char ret_mutex[SIMBA_MUTEX_MAX + 1], const char *prefix, const void *key,
                       size_t length, int64_t lease);
 
+/* Whether the key of another program is one that this client can name in a request, and no folder:
+ * writes it as text. */
+bool sb_etcd_key_text(char ret_key[SB_ETCD_KEY_SIZE], const void *key, size_t length);
+
 /* What stands behind the last slash of a contender's key. */
 int64_t sb_etcd_lease_of(const void *key, size_t length);
 

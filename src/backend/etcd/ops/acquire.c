@@ -60,7 +60,8 @@ static void on_created(struct sb_etcd_job *job)
         if (before == NULL && first->n_kvs > 0 && first->kvs[0]->create_revision != latch->created)
             sb_etcd_look(job);
         else
-            sb_etcd_look_decide(job, first, before, answer->header->revision);
+            sb_etcd_look_decide(job, first, before, answer->succeeded ? first->count - 1 : 0,
+                                answer->header->revision);
     }
     sb_etcd_free_message(answer);
 }

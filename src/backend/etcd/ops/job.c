@@ -459,6 +459,7 @@ void sb_etcd_job_answer_other(struct sb_etcd_job *job, const char *owner, uint64
         return;
     }
     reply.owner = owner;
+    reply.place = sb_max(job->place, 0);
     reply.revision = revision;
     reply.ttl_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : lease_ms / 2;
     reply.transition_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : lease_ms;
@@ -502,6 +503,8 @@ void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, 
         latch->stuck = true;
         latch->withdraw_ms = simba_now_ms() + STUCK_MS;
     }
+    if (job->op == SIMBA_OP_READ && job->request == NULL)
+        sb_etcd_before_gone(latch);
     keep_waiting(job);
     if (maybe && job->writes)
         told.code = SIMBA_EUNKNOWN;

@@ -9,20 +9,23 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "base/time.h"
 
 #include <string.h>
+
+#define PLACE_MAX 101 /* as on other stores: the place of all that are further behind */
 
 /* ---- Watches --------------------------------------------------------------------------------- */
 
 /* The latch may be the first from now on, so its key is deleted if the contender is not heard
  * of. */
-static void on_before_gone(struct sb_etcd_latch *latch)
+void sb_etcd_before_gone(struct sb_etcd_latch *latch)
 {
     simba_backend *store = latch->mutex->store;
 
     latch->before = 0;
     sb_etcd_unwatch(&store->watches, &latch->watcher);
-    if (!latch->granted && latch->key != SB_ETCD_KEY_NONE) {
+    if (!latch->granted && !latch->leaving && latch->key != SB_ETCD_KEY_NONE) {
         latch->withdraw_ms = simba_now_ms() + latch->lease->ttl_ms;
         sb_etcd_sweep_at(store, latch->withdraw_ms);
     }
@@ -31,15 +34,15 @@ static void on_before_gone(struct sb_etcd_latch *latch)
         sb_etcd_job_answer_nobody(latch->active);
 }
 
-/* Its contender may have made another key of that name meanwhile, which is behind mine. */
+/* Its contender may have made another key of that name meanwhile. */
 static void on_before_read(struct sb_etcd_job *job)
 {
     Etcd__RangeAnswer *answer = sb_etcd_job_range_answer(job);
 
     if (answer == NULL)
         return;
-    if (answer->n_kvs == 0 || answer->kvs[0]->create_revision > job->latch->created)
-        on_before_gone(job->latch);
+    if (answer->n_kvs == 0 || answer->kvs[0]->create_revision != job->latch->before)
+        sb_etcd_before_gone(job->latch);
     sb_etcd_free_message(answer);
     sb_etcd_job_end(job);
 }
@@ -47,57 +50,57 @@ static void on_before_read(struct sb_etcd_job *job)
 void sb_etcd_look_before(struct sb_etcd_job *job)
 {
     struct sb_etcd_range range;
-    char key[SB_ETCD_KEY_SIZE];
 
-    if (!sb_etcd_job_take_permit(job, sb_etcd_look_before))
-        return;
-    if (job->latch->before == 0) {
+    if (job->latch->watcher == NULL) {
         sb_etcd_job_end(job);
         return;
     }
-    sb_etcd_key(key, job->store->options.prefix, job->mutex->name, job->latch->before);
-    sb_etcd_range_key(&range, key);
+    if (!sb_etcd_job_take_permit(job, sb_etcd_look_before))
+        return;
+    sb_etcd_range_key(&range, job->latch->watcher->key);
     sb_etcd_job_call(job, "/etcdserverpb.KV/Range", &range.message.base, on_before_read);
 }
 
-static void on_before_changed(void *user, enum sb_etcd_change change, int64_t lease)
+static void on_before_changed(void *user, const struct sb_etcd_watch_event *event)
 {
     struct sb_etcd_latch *latch = user;
     struct sb_etcd_job *job = NULL;
 
-    (void)lease;
-    if (change == SB_ETCD_MISSED)
+    if (event->change == SB_ETCD_MISSED)
         job = sb_etcd_job_create(latch->mutex->store, latch->mutex, latch, 0);
     if (job == NULL) {
-        on_before_gone(latch);
+        sb_etcd_before_gone(latch);
         return;
     }
     job->op = SIMBA_OP_READ;
     sb_etcd_job_queue(job);
 }
 
-static void watch_before(struct sb_etcd_job *job, int64_t before)
+/* Others may name their keys as they like: one that cannot be watched is asked for when the lease
+ * that the contender is told of ends. */
+static void watch_before(struct sb_etcd_job *job, const Etcd__KeyValue *before)
 {
     struct sb_etcd_latch *latch = job->latch;
     struct sb_etcd_watches *watches = &job->store->watches;
     char key[SB_ETCD_KEY_SIZE];
 
-    if (latch->before == before)
+    if (latch->before == before->create_revision)
         return;
     sb_etcd_unwatch(watches, &latch->watcher);
-    sb_etcd_key(key, job->store->options.prefix, job->mutex->name, before);
-    latch->watcher = sb_etcd_watch(watches, key, on_before_changed, latch);
-    latch->before = latch->watcher != NULL ? before : 0; /* without memory it asks again */
+    if (sb_etcd_key_text(key, before->key.data, before->key.len))
+        latch->watcher = sb_etcd_watch(watches, key, on_before_changed, latch);
+    latch->before = latch->watcher != NULL ? before->create_revision : 0;
 }
 
 /* Observers care for the first key only, and for any where there was none. */
-static void on_folder_changed(void *user, enum sb_etcd_change change, int64_t lease)
+static void on_folder_changed(void *user, const struct sb_etcd_watch_event *event)
 {
     struct sb_etcd_mutex *mutex = user;
     const struct simba_backend_host *host = mutex->store->host;
-    bool is_mere_waiter = (change == SB_ETCD_PUT && mutex->owner_lease != 0) ||
-                          (change == SB_ETCD_DELETED && mutex->owner_lease != lease);
+    bool is_mere_waiter = (event->change == SB_ETCD_PUT && mutex->owner_lease != 0) ||
+                          (event->change == SB_ETCD_DELETED && mutex->owner_lease != event->lease);
 
+    mutex->event_revision = sb_max(mutex->event_revision, event->revision);
     if (!is_mere_waiter)
         host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
 }
@@ -136,14 +139,25 @@ static void take_mine(struct sb_etcd_job *job, int64_t revision)
     sb_etcd_job_answer_mine(job);
 }
 
+/* An event may come before an answer that is older, and was judged by the owner before that. */
+static void note_owner(struct sb_etcd_mutex *mutex, int64_t lease, int64_t revision)
+{
+    const struct simba_backend_host *host = mutex->store->host;
+
+    mutex->owner_lease = lease;
+    if (mutex->watcher != NULL && mutex->event_revision > revision)
+        host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
+}
+
 void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first,
-                         const Etcd__KeyValue *before, int64_t revision)
+                         const Etcd__KeyValue *before, int64_t place, int64_t revision)
 {
     const Etcd__KeyValue *kv = first->n_kvs > 0 ? first->kvs[0] : NULL;
     char owner[SIMBA_ID_MAX + 1];
 
-    job->mutex->owner_lease = kv != NULL ? kv->lease : 0;
+    note_owner(job->mutex, kv != NULL ? kv->lease : 0, revision);
     job->waiters = first->count > 0 ? first->count - 1 : 0;
+    job->place = place;
     watch_folder(job->mutex);
     if (kv == NULL) {
         sb_etcd_job_answer_nobody(job);
@@ -155,8 +169,8 @@ void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first
     }
     if (job->other != NULL && job->other(job, kv))
         return;
-    if (before != NULL && job->op == SIMBA_OP_ACQUIRE && before->lease != 0)
-        watch_before(job, before->lease);
+    if (before != NULL && job->op == SIMBA_OP_ACQUIRE)
+        watch_before(job, before);
     sb_etcd_id_of(owner, kv->value.data, kv->value.len, kv->lease);
     sb_etcd_job_answer_other(job, owner, (uint64_t)kv->create_revision);
 }
@@ -168,7 +182,7 @@ static void on_looked_at_all(struct sb_etcd_job *job)
     Etcd__RangeAnswer *answer = sb_etcd_job_range_answer(job);
 
     if (answer != NULL)
-        sb_etcd_look_decide(job, answer, NULL, answer->header->revision);
+        sb_etcd_look_decide(job, answer, NULL, 0, answer->header->revision);
     sb_etcd_free_message(answer);
 }
 
@@ -195,32 +209,35 @@ static void on_looked(struct sb_etcd_job *job)
         sb_etcd_job_fail_nonsense(job);
     } else if (answer->succeeded) {
         sb_etcd_look_decide(job, first, before->n_kvs > 0 ? before->kvs[0] : NULL,
-                            answer->header->revision);
+                            (int64_t)before->n_kvs, answer->header->revision);
     } else {
         if (job->latch->key == SB_ETCD_KEY_THERE)
             sb_etcd_latch_forget(job->latch);
         if (job->then != NULL && sb_etcd_job_again(job))
             job->then(job);
         else if (job->then == NULL)
-            sb_etcd_look_decide(job, first, NULL, answer->header->revision);
+            sb_etcd_look_decide(job, first, NULL, 0, answer->header->revision);
     }
     sb_etcd_free_message(answer);
 }
 
-/* In both branches: what is there now. */
-static void ask_for_place(struct sb_etcd_branch *branch, const struct sb_etcd_latch *latch)
+/* In both branches: what is there now. The keys before mine are counted up to a bound. */
+static void ask_for_place(struct sb_etcd_branch *branch, const struct sb_etcd_latch *latch,
+                          bool wants_place)
 {
     const char *prefix = latch->mutex->store->options.prefix;
     const char *mutex = latch->mutex->name;
 
     sb_etcd_range_first(sb_etcd_branch_range(branch), prefix, mutex);
-    sb_etcd_range_last(sb_etcd_branch_range(branch), prefix, mutex, latch->created - 1, 1);
+    sb_etcd_range_last(sb_etcd_branch_range(branch), prefix, mutex, latch->created - 1,
+                       wants_place ? PLACE_MAX : 1);
 }
 
 void sb_etcd_look(struct sb_etcd_job *job)
 {
     struct sb_etcd_latch *latch = job->latch;
     struct sb_etcd_txn *txn = job->store->txn;
+    bool wants_place = job->request != NULL && job->request->asks_place;
     char key[SB_ETCD_KEY_SIZE];
 
     if (latch != NULL && latch->key != SB_ETCD_KEY_NONE && latch->lease->id == 0)
@@ -233,8 +250,8 @@ void sb_etcd_look(struct sb_etcd_job *job)
     sb_etcd_latch_key(key, latch);
     sb_etcd_txn_begin(txn);
     sb_etcd_txn_if(txn, key, latch->created);
-    ask_for_place(&txn->then, latch);
-    ask_for_place(&txn->other, latch);
+    ask_for_place(&txn->then, latch, wants_place);
+    ask_for_place(&txn->other, latch, false);
     job->writes = job->creates = false;
     sb_etcd_job_txn(job, on_looked);
 }

@@ -56,6 +56,7 @@ struct sb_etcd_job {
     bool calling;
     bool goes_on;    /* what it awaits has come */
     int64_t waiters; /* -1: not known */
+    int64_t place;   /* in the queue, the owner not counted; 0: not known */
     void *more;      /* behind the job, all zeros at first: of list.c and property.c */
     void (*free_more)(void *more); /* what it has; NULL: nothing */
 };
@@ -133,9 +134,13 @@ void sb_etcd_look(struct sb_etcd_job *job);
 /* Whether the key before that of the latch is still there; a job without a request. */
 void sb_etcd_look_before(struct sb_etcd_job *job);
 
-/* The same as a look when the answer is there: the first key, and the one before mine. */
+/* It is gone, or may be: the contender looks again. */
+void sb_etcd_before_gone(struct sb_etcd_latch *latch);
+
+/* The same as a look when the answer is there: the first key, the one before mine, and how many
+ * are before mine (0: not known). */
 void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first,
-                         const Etcd__KeyValue *before, int64_t revision);
+                         const Etcd__KeyValue *before, int64_t place, int64_t revision);
 
 /* ---- release.c, acquire.c -------------------------------------------------------------------- */
 

@@ -125,7 +125,8 @@ static void pause_after(struct sb_etcd_link *l)
     l->due_ms = sb_later(simba_now_ms(),
                          sb_random_backoff(&l->random, DELAY_MIN_MS, DELAY_MAX_MS, l->failures));
     schedule(l);
-    end_waiting(l, &l->last_error);
+    if (!l->was_up)
+        end_waiting(l, &l->last_error);
 }
 
 static void close_channel(struct sb_etcd_link *l)
@@ -143,6 +144,7 @@ static void give_up_member(struct sb_etcd_link *l, const struct simba_error *err
 {
     if (l->state == SB_ETCD_CLOSING)
         return;
+    l->was_up = l->state == SB_ETCD_UP;
     l->last_error = *error;
     sb_wire_login_explain(&l->login, &l->last_error);
     log_line(l, l->is_down ? SIMBA_LOG_DEBUG : SIMBA_LOG_WARN, "", l->last_error.text);
@@ -492,7 +494,7 @@ static void take_waiting(struct sb_etcd_link *l)
 
 void sb_etcd_link_send(struct sb_etcd_link *l, struct sb_etcd_call *call)
 {
-    if (l->state == SB_ETCD_PAUSED || l->state == SB_ETCD_CLOSING) {
+    if ((l->state == SB_ETCD_PAUSED && !l->was_up) || l->state == SB_ETCD_CLOSING) {
         call->ended(call, &l->last_error, false);
         return;
     }
@@ -525,6 +527,25 @@ void sb_etcd_link_call(struct sb_etcd_link *l, struct sb_etcd_call *call, const 
     }
     sb_error_plain(&error, SIMBA_ENOMEM);
     ended(call, &error, false);
+}
+
+void sb_etcd_link_cancel(struct sb_etcd_link *l, struct sb_etcd_call *call)
+{
+    if (call->stream != 0) {
+        sb_etcd_channel_cancel(l->channel, call);
+        sb_etcd_channel_flush(l->channel);
+    } else if (call->back != NULL) {
+        sb_etcd_call_unlink(call);
+    }
+}
+
+void sb_etcd_link_log_in_again(struct sb_etcd_link *l)
+{
+    if (l->options->user == NULL || l->state != SB_ETCD_UP)
+        return;
+    l->token[0] = '\0';
+    log_line(l, SIMBA_LOG_DEBUG, "", "logs in again, because a watch was refused");
+    authenticate(l);
 }
 
 void sb_etcd_link_resume(struct sb_etcd_link *l, struct sb_etcd_call *call)

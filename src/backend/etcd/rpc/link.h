@@ -40,6 +40,7 @@ struct sb_etcd_link {
     size_t tried;                     /* in a row, without success */
     unsigned failures;                /* pauses in a row */
     bool is_down;                     /* it has told so in the log, and not of the end */
+    bool was_up;                      /* before the last failure: calls wait for the next attempt */
     bool batching;                    /* what is sent is written later */
     bool looking_up;
     bool has_channel; /* open, or being closed */
@@ -74,6 +75,12 @@ void sb_etcd_link_call(struct sb_etcd_link *link, struct sb_etcd_call *call, con
                        void (*ended)(struct sb_etcd_call *call, const struct simba_error *error,
                                      bool maybe),
                        void *user);
+
+/* Ends a stream on this side; it is not told of that. */
+void sb_etcd_link_cancel(struct sb_etcd_link *link, struct sb_etcd_call *call);
+
+/* Where it has a user: the server does not know the token any more. Calls wait meanwhile. */
+void sb_etcd_link_log_in_again(struct sb_etcd_link *link);
 
 /* Another message of a stream that has not ended. */
 void sb_etcd_link_resume(struct sb_etcd_link *link, struct sb_etcd_call *call);

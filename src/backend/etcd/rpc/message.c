@@ -45,6 +45,7 @@ void sb_etcd_range_last(struct sb_etcd_range *range, const char *prefix, const c
 {
     range_sorted(range, prefix, mutex, ETCD__RANGE__ORDER__DESCEND, count);
     range->message.max_create_revision = created_max;
+    range->message.keys_only = true;
 }
 
 /* ---- Transactions ---------------------------------------------------------------------------- */

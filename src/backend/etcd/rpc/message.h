@@ -21,7 +21,8 @@ void sb_etcd_range_key(struct sb_etcd_range *range, const char *key);
 /* The first contender of a mutex in the order of creation. */
 void sb_etcd_range_first(struct sb_etcd_range *range, const char *prefix, const char *mutex);
 
-/* The last `count` of those that were created up to a revision; 0: of all. */
+/* The last `count` of those that were created up to a revision, without their values; 0: of
+ * all. */
 void sb_etcd_range_last(struct sb_etcd_range *range, const char *prefix, const char *mutex,
                         int64_t created_max, int64_t count);
 

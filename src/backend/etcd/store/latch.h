@@ -36,6 +36,7 @@ struct sb_etcd_mutex {
     struct sb_etcd_watcher *watcher; /* for them; NULL: none */
     struct sb_etcd_watcher *properties; /* the same, of what is remembered of the mutex */
     int64_t owner_lease;                /* of the first key, when it was looked at last; 0: none */
+    int64_t event_revision;             /* of the last change that the watcher was told of */
     char name[];
 };
 
@@ -60,7 +61,7 @@ struct sb_etcd_latch {
     struct sb_etcd_job *active;
     struct sb_etcd_job *queue;
     struct sb_etcd_watcher *watcher; /* of the key before mine; NULL: none */
-    int64_t before;                  /* its lease; 0: none is watched */
+    int64_t before;                  /* the revision of its creation; 0: none is watched */
     char id[];
 };
 

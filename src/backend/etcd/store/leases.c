@@ -252,7 +252,7 @@ void sb_etcd_leases_revoke(struct sb_etcd_leases *l, void (*revoked)(void *user)
     l->revoked = revoked;
     l->revoking = 1;
     for (struct sb_etcd_lease *lease = l->first; lease != NULL; lease = lease->next) {
-        if (lease->id == 0 || lease->granting || !sb_etcd_link_is_up(l->link))
+        if (lease->id == 0 || lease->granting)
             continue;
         message.id = lease->id;
         l->revoking++;

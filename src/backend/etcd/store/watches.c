@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define RESTART_MS 100
+#define REFUSALS_MAX 7 /* each doubles the pause before the next stream: 13 s at most */
 
 /* ---- What is sent ---------------------------------------------------------------------------- */
 
@@ -33,7 +34,10 @@ static bool add_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher *
         create.filters = &no_put;
         create.n_filters = 1;
     }
-    return sb_etcd_call_add(&w->stream, &message.base);
+    if (!sb_etcd_call_add(&w->stream, &message.base))
+        return false;
+    w->unanswered++;
+    return true;
 }
 
 static void send_cancel(struct sb_etcd_watches *w, int64_t id)
@@ -68,10 +72,20 @@ static void tell_events(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answ
 
         if (watcher == NULL || event->kv == NULL)
             return;
-        watcher->changed(watcher->user,
-                         event->type == ETCD__EVENT__TYPE__PUT ? SB_ETCD_PUT : SB_ETCD_DELETED,
-                         sb_etcd_lease_of(event->kv->key.data, event->kv->key.len));
+        watcher->changed(
+            watcher->user,
+            &(struct sb_etcd_watch_event){
+                .change = event->type == ETCD__EVENT__TYPE__PUT ? SB_ETCD_PUT : SB_ETCD_DELETED,
+                .lease = sb_etcd_lease_of(event->kv->key.data, event->kv->key.len),
+                .revision = event->kv->mod_revision});
     }
+}
+
+static void tell(struct sb_etcd_watcher *watcher, enum sb_etcd_change change)
+{
+    const struct sb_etcd_watch_event event = {.change = change};
+
+    watcher->changed(watcher->user, &event);
 }
 
 static void send_create(struct sb_etcd_watches *w, const struct sb_etcd_watcher *watcher)
@@ -86,23 +100,52 @@ static void on_begun(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
 {
     struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
 
-    if (watcher != NULL)
-        watcher->changed(watcher->user, SB_ETCD_MISSED, 0);
+    if (w->unanswered > 0 && --w->unanswered == 0)
+        w->refusals = 0;
+    if (watcher == NULL)
+        return;
+    watcher->begun = true;
+    tell(watcher, SB_ETCD_MISSED);
 }
 
-/* What it had not sent yet was compacted: it begins again. Otherwise the server does not want it,
- * and the next look of its owner tells the reason. */
+/* A server answers in the order in which it was asked. */
+static struct sb_etcd_watcher *find_unanswered(const struct sb_etcd_watches *w)
+{
+    struct sb_etcd_watcher *found = NULL;
+
+    for (struct sb_etcd_watcher *one = w->first; one != NULL; one = one->next)
+        if (!one->begun && (found == NULL || one->id < found->id))
+            found = one;
+    return found;
+}
+
+/* Often the token with which the stream began has expired. The server names no watch where it
+ * refuses one, and some versions read nothing more of the stream. So the client logs in again, and
+ * the stream ends and begins anew; the next look of the watcher's owner tells any other reason. */
+static void on_refused(struct sb_etcd_watches *w, struct sb_etcd_watcher *watcher)
+{
+    w->refused = true;
+    if (w->refusals < REFUSALS_MAX)
+        w->refusals++;
+    sb_etcd_link_log_in_again(w->link);
+    w->tend_at(w->user, simba_now_ms());
+    if (watcher != NULL)
+        tell(watcher, SB_ETCD_REFUSED);
+}
+
+/* What the server had not sent yet was compacted: the watch begins again. */
 static void on_canceled(struct sb_etcd_watches *w, const Etcd__WatchAnswer *answer)
 {
     struct sb_etcd_watcher *watcher = find(w, answer->watch_id);
 
-    if (watcher == NULL)
-        return;
-    if (answer->compact_revision > 0) {
+    if (answer->created) {
+        on_refused(w, watcher != NULL ? watcher : find_unanswered(w));
+    } else if (watcher != NULL && answer->compact_revision == 0) {
+        on_refused(w, watcher);
+    } else if (watcher != NULL) {
         watcher->id = ++w->last_id;
+        watcher->begun = false;
         send_create(w, watcher);
-    } else {
-        watcher->changed(watcher->user, SB_ETCD_REFUSED, 0);
     }
 }
 
@@ -120,15 +163,20 @@ static void on_answer(struct sb_etcd_call *call, const void *bytes, size_t lengt
     sb_etcd_free_message(answer);
 }
 
+static void end_stream(struct sb_etcd_watches *w)
+{
+    sb_etcd_call_clear(&w->stream);
+    w->streaming = w->refused = false;
+    w->unanswered = 0;
+    w->restart_ms = simba_now_ms() + (RESTART_MS << w->refusals);
+    w->tend_at(w->user, w->restart_ms);
+}
+
 static void on_ended(struct sb_etcd_call *call, const struct simba_error *error, bool maybe)
 {
-    struct sb_etcd_watches *w = call->user;
-
     (void)error;
     (void)maybe;
-    sb_etcd_call_clear(call);
-    w->streaming = false;
-    w->restart_ms = simba_now_ms() + RESTART_MS;
+    end_stream(call->user);
 }
 
 /* All watchers begin again. Their ids are new: answers to the old ones mean nothing any more. */
@@ -138,9 +186,9 @@ static void restart(struct sb_etcd_watches *w)
 
     for (struct sb_etcd_watcher *one = w->first; one != NULL; one = one->next) {
         one->id = ++w->last_id;
+        one->begun = false;
         if (!add_create(w, one)) {
-            sb_etcd_call_clear(call);
-            w->restart_ms = simba_now_ms() + RESTART_MS;
+            end_stream(w);
             return;
         }
     }
@@ -156,6 +204,10 @@ static void restart(struct sb_etcd_watches *w)
 
 int64_t sb_etcd_watches_tend(struct sb_etcd_watches *w)
 {
+    if (w->refused) {
+        sb_etcd_link_cancel(w->link, &w->stream);
+        end_stream(w);
+    }
     if (w->streaming || w->first == NULL || !sb_etcd_link_is_up(w->link))
         return SIMBA_INFINITE;
     if (w->restart_ms <= simba_now_ms())
@@ -167,7 +219,7 @@ int64_t sb_etcd_watches_tend(struct sb_etcd_watches *w)
 
 struct sb_etcd_watcher *
 sb_etcd_watch(struct sb_etcd_watches *w, const char *key,
-              void (*changed)(void *user, enum sb_etcd_change change, int64_t lease), void *user)
+              void (*changed)(void *user, const struct sb_etcd_watch_event *event), void *user)
 {
     size_t size = strlen(key) + 1;
     struct sb_etcd_watcher *watcher = sb_alloc(sizeof *watcher + size);
