@@ -116,6 +116,8 @@ void sb_etcd_on_up(void *user)
     simba_backend *store = user;
     int64_t now_ms = simba_now_ms();
 
+    if (store->closing)
+        return; /* what is given back goes by itself */
     store->leases.restart_ms = 0;
     store->watches.restart_ms = 0;
     sb_etcd_wake_at(store, sb_etcd_leases_tend(&store->leases));

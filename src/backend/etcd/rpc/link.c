@@ -153,6 +153,8 @@ static void give_up_member(struct sb_etcd_link *l, const struct simba_error *err
     l->due_ms = SIMBA_INFINITE;
     l->state = SB_ETCD_LOOKING_UP; /* calls that end now, and come again, wait */
     close_channel(l);
+    if (l->state == SB_ETCD_CLOSING)
+        return; /* the last call that has ended was waited for */
     if (++l->tried >= l->options->place_count || error->code == SIMBA_EDENIED)
         pause_after(l);
     else if (!l->has_channel)
@@ -531,7 +533,7 @@ void sb_etcd_link_call(struct sb_etcd_link *l, struct sb_etcd_call *call, const 
 
 void sb_etcd_link_cancel(struct sb_etcd_link *l, struct sb_etcd_call *call)
 {
-    if (call->stream != 0) {
+    if (call->stream != 0 && l->channel != NULL) {
         sb_etcd_channel_cancel(l->channel, call);
         sb_etcd_channel_flush(l->channel);
     } else if (call->back != NULL) {
@@ -550,8 +552,8 @@ void sb_etcd_link_log_in_again(struct sb_etcd_link *l)
 
 void sb_etcd_link_resume(struct sb_etcd_link *l, struct sb_etcd_call *call)
 {
-    if (call->stream == 0)
-        return; /* it waits, and takes all with it */
+    if (call->stream == 0 || l->channel == NULL)
+        return; /* it waits, and takes all with it; or it is about to end */
     if (call->owed) {
         call->sent_ms = simba_now_ms();
         schedule_for(l, call->deadline_ms);
