@@ -77,6 +77,18 @@ def the_exit_codes_are_those_of_the_table():
 
 
 @ONE.case
+def waiters_know_their_place():
+    holder = Simba(*LONG, "lock", "m", "--", "bash", "-c", "touch held; until [ -e go ]; do sleep 0.02; done")
+    wait_until(lambda: os.path.exists("held"), "it is held")
+    waiters = []
+    for place in ("1st", "2nd", "3rd"):
+        waiters.append(Simba(*LONG, "lock", "m", "--", "true"))
+        wait_until(lambda at=place: f"{at} in line" in waiters[-1].said(), "it is told its place")
+    write("go", "")
+    equal([contender.wait() for contender in (holder, *waiters)], [0, 0, 0, 0])
+
+
+@ONE.case
 def three_waiters_that_hang_in_front_cost_no_lease():
     if ONE.name in ("zookeeper", "etcd"):
         raise Skipped("there the order is strict, and a waiter that hangs keeps its place until its session ends")

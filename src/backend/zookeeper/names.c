@@ -216,10 +216,13 @@ void sb_zk_rank(const char *const *children, size_t count, const char *uuid,
     keep(ret_ranks, ret_ranks->leader, leader);
     if (mine == NULL)
         return;
-    for (size_t i = 0; i < count; i++)
-        if (sb_zk_compare(children[i], mine) < 0 &&
-            (before == NULL || sb_zk_compare(children[i], before) > 0))
+    for (size_t i = 0; i < count; i++) {
+        if (sb_zk_compare(children[i], mine) >= 0)
+            continue;
+        ret_ranks->ahead++;
+        if (before == NULL || sb_zk_compare(children[i], before) > 0)
             before = children[i];
+    }
     ret_ranks->found = true;
     keep(ret_ranks, ret_ranks->mine, mine);
     keep(ret_ranks, ret_ranks->before, before);

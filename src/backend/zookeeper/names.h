@@ -20,6 +20,7 @@
 /* What a list of children says about a latch. */
 struct sb_zk_ranks {
     size_t count;
+    size_t ahead;                    /* of mine */
     bool found;                      /* one of them is mine */
     bool too_long;                   /* the name of one that matters does not fit */
     char mine[SB_ZK_NODE_MAX + 1];   /* the first of those with my uuid */

@@ -361,6 +361,7 @@ void sb_zk_job_answer_other(struct sb_zk_job *job, const char *owner, uint64_t c
         return;
     }
     reply.owner = owner;
+    reply.place = job->op == SIMBA_OP_ACQUIRE ? (int64_t)job->ranks.ahead : 0;
     reply.revision = czxid;
     reply.fence = czxid;
     reply.ttl_left_ms = job->op == SIMBA_OP_READ ? SIMBA_INFINITE : timeout_ms / 2;
