@@ -167,10 +167,13 @@ static double clock_ms(clockid_t clock)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* On ZooKeeper only a write tells the time. */
+/* On ZooKeeper only a write tells the time, and etcd tells nobody. */
 static bool may_ask_clock(const struct doctor *d)
 {
-    return !d->read_only || strncasecmp(cli_store_shown(), "zookeeper", 9) != 0;
+    const char *store = cli_store_shown();
+
+    return strncasecmp(store, "etcd", 4) != 0 &&
+           (!d->read_only || strncasecmp(store, "zookeeper", 9) != 0);
 }
 
 static int read_one(struct doctor *d, bool ask_clock, struct simba_property *property,

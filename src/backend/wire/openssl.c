@@ -24,7 +24,9 @@ static const struct sb_wire_tls_ops ops;
 static const char *reason(void)
 {
     unsigned long number = ERR_get_error();
-    const char *text = number != 0 ? ERR_reason_error_string(number) : NULL;
+    const char *text = ERR_SYSTEM_ERROR(number) ? strerror(ERR_GET_REASON(number))
+                       : number != 0            ? ERR_reason_error_string(number)
+                                                : NULL;
 
     ERR_clear_error();
     return text != NULL ? text : "no reason given";
@@ -215,6 +217,23 @@ static int fail_alert(int alert, const char *step, struct simba_error *error)
     }
 }
 
+/* What may be missing in the URL. */
+static const char *hint(long verdict)
+{
+    switch (verdict) {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+        return " (tls-ca=FILE names who may sign it)";
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return " (tls-server-name=NAME if it has another name)";
+    default:
+        return "";
+    }
+}
+
 /* The first error of this thread, which OpenSSL has just left. `step` opens the sentence where
  * there is nothing better to say; the server's name stands before it. */
 static int fail_session(const struct sb_wire_tls_session *session, const char *step,
@@ -226,8 +245,8 @@ static int fail_session(const struct sb_wire_tls_session *session, const char *s
     if (why != SSL_R_CERTIFICATE_VERIFY_FAILED)
         return fail_alert(why, step, error);
     return sb_error_set_backend(error, SIMBA_EUNAVAILABLE, (int)verdict,
-                                "has a certificate that is not trusted: %s",
-                                X509_verify_cert_error_string(verdict));
+                                "has a certificate that is not trusted: %s%s",
+                                X509_verify_cert_error_string(verdict), hint(verdict));
 }
 
 static bool agrees(const struct sb_wire_tls_session *session)
