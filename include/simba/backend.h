@@ -93,10 +93,11 @@ enum simba_op {
     SIMBA_OP_GUARD,
     /* If the owner is `id` and the record's revision is `revision`: end its lease and wake the next
      * waiter. With `reserve_ms` the mutex is reserved for that waiter, and the waiter behind it is
-     * told so; at least once in a reservation's length the last waiter is told, too. With revision
-     * 0 release nothing; the answer need not name the owner. Always remove `id` from the wait
-     * queue, and pass on what is reserved for it. In a store of sessions (duty 9) that includes an
-     * entry that has come first, as long as no ACQUIRE or GUARD has told `id` that it owns. */
+     * told so. The last waiter is told, too: of each release if few wait, in a crowd at least once
+     * in a reservation's length. With revision 0 release nothing; the answer need not name the
+     * owner. Always remove `id` from the wait queue, and pass on what is reserved for it. In a
+     * store of sessions (duty 9) that includes an entry that has come first, as long as no ACQUIRE
+     * or GUARD has told `id` that it owns. */
     SIMBA_OP_RELEASE,
     /* Return the owner, change nothing. With an `id`: as an answer to that contender, with the
      * revision that it would release. */

@@ -95,8 +95,8 @@ static void on_wake(struct sb_machine *m, int64_t now_ms)
 }
 
 /* The waiter before this one may acquire until its reservation ends. After that it is this one's
- * turn. The last of the queue comes in case the first two hang. It is told once in the length of a
- * reservation, and so waits for three of them:
+ * turn. The last of the queue comes in case the first two hang. In a crowd it is told once in the
+ * length of a reservation, and so waits for three of them:
  *
  *     told          another release                                    tries
  *       |- reservation -|- reserved for the first -|- the second tries -|

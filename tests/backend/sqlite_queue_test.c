@@ -145,26 +145,57 @@ static void a_release_tells_the_first_two_and_nobody_in_between(void **state)
     close_clients();
 }
 
-/* It is told by the first release of each span of the clock that is as long as a reservation. */
-static void the_last_is_told_as_well_now_and_then(void **state)
+#define FEW 16                         /* behind the first: each release tells the last */
+#define WHOLE_CLOCK (INT64_C(1) << 40) /* a reservation in whose span of the clock all terms lie */
+
+/* "a" owns, and "b", "c" and others wait; "d" is the last. */
+static struct call own_before(const struct file *file, int behind_first)
 {
-    struct file *file = *state;
     struct call held;
+    char id[16];
 
     open_clients(file);
     held = own(&clients[0], "a");
     join(&clients[1], "b", "a", 1);
     join(&clients[2], "c", "a", 2);
-    join(&clients[3], "d", "a", 3);
-    ask(&clients[0], SIMBA_OP_RELEASE, "a", held.revision, INT64_C(1) << 40);
-    held = own(&clients[1], "b");
-    join(&clients[0], "a", "b", 3);
+    for (int i = 2; i < behind_first; i++) {
+        snprintf(id, sizeof id, "c%d", i);
+        assert_int_equal(acquire(&clients[2], id).place, i + 1);
+    }
+    join(&clients[3], "d", "a", behind_first + 1);
+    return held;
+}
+
+/* It is told by the first release of each span of the clock that is as long as a reservation. */
+static void the_last_of_a_crowd_is_told_now_and_then(void **state)
+{
+    struct call held = own_before(*state, FEW + 1);
+
     await_the_end_of_the_reservation();
-    release(&clients[1], &held);
-    assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RELEASED, "m", "c"));
-    assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_RESERVED, "m", "d"));
-    assert_true(host_wait_notice(&clients[0], SIMBA_NOTICE_STANDBY, "m", "a"));
+    release(&clients[0], &held);
+    assert_true(host_wait_notice(&clients[1], SIMBA_NOTICE_RELEASED, "m", "b"));
+    assert_true(host_wait_notice(&clients[2], SIMBA_NOTICE_RESERVED, "m", "c"));
+    assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_STANDBY, "m", "d"));
+    assert_int_equal(host_notices(&clients[2], SIMBA_NOTICE_STANDBY, "m", NULL), 0);
+    close_clients();
+}
+
+static void the_last_of_a_crowd_is_not_told_of_each_release(void **state)
+{
+    struct call held = own_before(*state, FEW + 1);
+
+    ask(&clients[0], SIMBA_OP_RELEASE, "a", held.revision, WHOLE_CLOCK);
+    own(&clients[1], "b");
     assert_int_equal(host_notices(&clients[3], SIMBA_NOTICE_STANDBY, "m", NULL), 0);
+    close_clients();
+}
+
+static void the_last_of_few_is_told_of_each_release(void **state)
+{
+    struct call held = own_before(*state, FEW);
+
+    ask(&clients[0], SIMBA_OP_RELEASE, "a", held.revision, WHOLE_CLOCK);
+    assert_true(host_wait_notice(&clients[3], SIMBA_NOTICE_STANDBY, "m", "d"));
     close_clients();
 }
 
@@ -631,7 +662,9 @@ int main(void)
         ON_FILE(a_killed_waiter_is_passed_over_at_once),
         ON_FILE(a_stopped_waiter_costs_one_reservation),
         ON_FILE(a_release_tells_the_first_two_and_nobody_in_between),
-        ON_FILE(the_last_is_told_as_well_now_and_then),
+        ON_FILE(the_last_of_a_crowd_is_told_now_and_then),
+        ON_FILE(the_last_of_a_crowd_is_not_told_of_each_release),
+        ON_FILE(the_last_of_few_is_told_of_each_release),
         ON_FILE(contenders_of_one_client_are_told_one_by_one),
         ON_FILE(a_newcomer_waits_behind_a_reservation),
         ON_FILE(a_newcomer_that_is_not_fair_does_not),

@@ -371,12 +371,17 @@ static bool is_over(void *since_ms)
     return test_now_ms() - *(int64_t *)since_ms > RESERVE_MS + 5;
 }
 
-static struct call own_before_four(void)
+#define FEW 16 /* behind the first, so that each release tells the last */
+
+/* "b" is the first, "c" the second, and "e" the last that listens. */
+static struct call own_before(int behind_first)
 {
     struct call call = ask(ACQUIRE, "a", 0);
 
-    server_do(&server, "ZADD simba:{m}:contender 1000000000.5 b 1000000001.5 c 1000000002.5 d"
-                       " 1000000003.5 e 1000000004 jvm");
+    server_do(&server, "ZADD simba:{m}:contender 1000000000.5 b 1000000001.5 c 1000000100.5 d"
+                       " 1000000101.5 e 1000000102 jvm");
+    for (int i = 4; i < behind_first; i++)
+        server_do(&server, "ZADD simba:{m}:contender 10000000%d.5 d%d", 10 + i, i);
     hear("b");
     hear("c");
     hear("e");
@@ -386,9 +391,9 @@ static struct call own_before_four(void)
 
 /* In case the first two hang: by the first release of each span of the clock that is as long as a
  * reservation. */
-static void the_last_hears_of_a_release_now_and_then(void **state)
+static void in_a_crowd_the_last_hears_of_a_release_now_and_then(void **state)
 {
-    struct call call = own_before_four();
+    struct call call = own_before(FEW + 1);
     int64_t since_ms = test_now_ms();
 
     assert_true(test_wait(is_over, &since_ms));
@@ -399,13 +404,25 @@ static void the_last_hears_of_a_release_now_and_then(void **state)
     assert_string_equal(heard(), "");
 }
 
-static void the_last_does_not_hear_of_each_release(void **state)
+/* Nor of a term that lies within one such span. */
+static void in_a_crowd_the_last_does_not_hear_of_each_release(void **state)
 {
-    struct call call = own_before_four();
+    struct call call = own_before(FEW + 1);
 
     ask_with(RELEASE, "a", call.revision, INT64_C(1) << 40);
     assert_string_equal(heard(), "released@@a");
     assert_string_equal(heard(), "reserved@@b");
+    assert_string_equal(heard(), "");
+}
+
+static void the_last_of_few_hears_of_each_release(void **state)
+{
+    struct call call = own_before(FEW);
+
+    ask_with(RELEASE, "a", call.revision, INT64_C(1) << 40);
+    assert_string_equal(heard(), "released@@a");
+    assert_string_equal(heard(), "reserved@@b");
+    assert_string_equal(heard(), "standby@@b");
     assert_string_equal(heard(), "");
 }
 
@@ -483,8 +500,9 @@ int main(void)
         CASE(the_queue_tells_since_when_its_waiters_wait),
         CASE(a_score_is_half_a_second_before_the_time),
         CASE(a_waiter_of_the_jvm_hears_its_own_words_only),
-        CASE(the_last_hears_of_a_release_now_and_then),
-        CASE(the_last_does_not_hear_of_each_release),
+        CASE(in_a_crowd_the_last_hears_of_a_release_now_and_then),
+        CASE(in_a_crowd_the_last_does_not_hear_of_each_release),
+        CASE(the_last_of_few_hears_of_each_release),
         CASE(an_owner_is_not_in_its_own_queue),
         CASE(a_reservation_that_the_jvm_has_used_binds_nobody_that_it_wakes),
         CASE(a_waiter_that_comes_again_takes_the_dead_out_of_the_queue),

@@ -81,34 +81,91 @@ static void a_waiter_behind_a_dead_process_is_told_when_to_come(void **state)
     assert_true(host_close(&owner));
 }
 
-/* By the first release of each span of the clock that is as long as a reservation. */
-static void the_last_in_line_is_told_as_well_in_case_the_first_two_hang(void **state)
+/* ---- The last in line, in case the first two hang -------------------------------------------- */
+
+#define FEW 16 /* behind the first: each release tells the last */
+
+/* The ids that wait are a number each. "w" is the last, and hears. */
+static struct call own_before(int behind_first)
 {
     struct call held;
-    int64_t since_ms = test_now_ms();
+    char id[16];
 
     assert_int_equal(host_open(&owner, server.url), SIMBA_OK);
     assert_int_equal(host_open(&waiter, server.url), SIMBA_OK);
     held = acquire(&owner, "a");
-    acquire(&owner, "b");
-    acquire(&owner, "c");
+    for (int i = 0; i < behind_first; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        acquire(&owner, id);
+    }
     waiter.ops->listen(waiter.backend, "m", "w", true);
-    assert_int_equal(acquire(&waiter, "w").place, 3);
+    assert_int_equal(acquire(&waiter, "w").place, behind_first + 1);
     assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "", NULL)); /* it hears */
+    return held;
+}
+
+static void all_leave(int behind_first)
+{
+    char id[16];
+
+    host_do(&waiter, SIMBA_OP_RELEASE, "m", "w", 0);
+    for (int i = behind_first; i-- > 0;) {
+        snprintf(id, sizeof id, "%d", i);
+        host_do(&owner, SIMBA_OP_RELEASE, "m", id, 0);
+    }
+    assert_true(host_close(&waiter));
+    assert_true(host_close(&owner));
+}
+
+/* A term that lies in one span of the clock that is as long as a reservation. */
+static void give_back_within_a_span(const struct call *held)
+{
+    assert_int_equal(
+        host_reserve(&owner, SIMBA_OP_RELEASE, "m", "a", held->revision, INT64_C(1) << 40).code,
+        SIMBA_OK);
+}
+
+/* By the first release of each such span. */
+static void the_last_of_a_crowd_is_told_now_and_then(void **state)
+{
+    struct call held = own_before(FEW + 1);
+    int64_t since_ms = test_now_ms();
+
     assert_true(test_wait(is_over, &since_ms));
     give_back(&owner, &held);
     assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_STANDBY, "m", "w"));
-    host_do(&waiter, SIMBA_OP_RELEASE, "m", "w", 0);
-    host_do(&owner, SIMBA_OP_RELEASE, "m", "c", 0);
-    host_do(&owner, SIMBA_OP_RELEASE, "m", "b", 0);
-    assert_true(host_close(&waiter));
-    assert_true(host_close(&owner));
+    all_leave(FEW + 1);
+}
+
+/* The notices of one client come in their order. */
+static void the_last_of_a_crowd_is_not_told_of_each_release(void **state)
+{
+    struct call held = own_before(FEW + 1);
+
+    host_forget_notices(&waiter);
+    give_back_within_a_span(&held);
+    server_sql(&server, "DELETE FROM simba_waiter WHERE id <> 'w'");
+    host_do(&owner, SIMBA_OP_RELEASE, "m", "0", 0);
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_RELEASED, "m", "w"));
+    assert_int_equal(host_notices(&waiter, SIMBA_NOTICE_STANDBY, "m", NULL), 0);
+    all_leave(0);
+}
+
+static void the_last_of_few_is_told_of_each_release(void **state)
+{
+    struct call held = own_before(FEW);
+
+    give_back_within_a_span(&held);
+    assert_true(host_wait_notice(&waiter, SIMBA_NOTICE_STANDBY, "m", "w"));
+    all_leave(FEW);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_in_line_is_told_as_well_in_case_the_first_two_hang),
+        cmocka_unit_test(the_last_of_a_crowd_is_told_now_and_then),
+        cmocka_unit_test(the_last_of_a_crowd_is_not_told_of_each_release),
+        cmocka_unit_test(the_last_of_few_is_told_of_each_release),
         cmocka_unit_test(a_waiter_behind_a_dead_process_is_told_when_to_come),
     };
 

@@ -215,15 +215,19 @@
     " AND w.since" OP(">=") "(SELECT since FROM first) AND w.id" OP("<>") "$2"                     \
     " ORDER BY w.since LIMIT 16) n WHERE n.client" OP("<>") "(SELECT client FROM first)"           \
     " LIMIT CASE WHEN $3::bigint" OP(">") "0 THEN 1 ELSE 0 END"
-/* The last one, in case the first two hang: once in the length of a reservation, by the first
- * release of each such span of the clock. */
+/* The last one, in case the first two hang. In a crowd, of more than 16 behind the first, once in
+ * the length of a reservation, by the first release of each such span of the clock: otherwise each
+ * release would cost it an attempt in vain. */
+#define IS_CROWD                                                                                   \
+    "EXISTS (SELECT 1 FROM " WAITERS " w WHERE " IN_LINE                                           \
+    " AND w.since" OP(">") "(SELECT since FROM first) ORDER BY w.since LIMIT 1 OFFSET 16)"
 #define SPAN_OF(time) "pg_catalog.floor(" time OP("/") "$3::pg_catalog.float8)"
 #define LAST_IN_LINE                                                                               \
     "SELECT 'l', n.id, n.client FROM (SELECT w.id, w.client FROM " WAITERS " w WHERE " IN_LINE     \
     " AND w.since" OP(">") "(SELECT since FROM first) AND w.id" OP("<>") "$2"                      \
-    " ORDER BY w.since DESC LIMIT 1) n WHERE CASE WHEN $3::bigint" OP("=") "0 THEN false ELSE"     \
-    " EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND " SPAN_OF("{term_since|0}")           \
-    OP("<>") SPAN_OF(NOW) ") END"
+    " ORDER BY w.since DESC LIMIT 1) n WHERE CASE WHEN $3::bigint" OP("=") "0 THEN false"          \
+    " WHEN " IS_CROWD " THEN EXISTS (SELECT 1 FROM " TABLE " WHERE " IS_MUTEX " AND "              \
+    SPAN_OF("{term_since|0}") OP("<>") SPAN_OF(NOW) ") ELSE true END"
 #define OBSERVERS                                                                                  \
     "SELECT pg_catalog.count(" TELL_CLIENT("'c'", "''") ") FROM " WAITERS " l"                     \
     " WHERE l.mutex COLLATE pg_catalog.\"C\"" OP("=") "$1 AND l.reserved_until" OP("<") "0"        \

@@ -80,9 +80,14 @@ enum own_column { COLUMN_LIFE = SB_SQL_COLUMN_SINCE + 1, COLUMN_RESERVED_UNTIL, 
     "(queued = 0 OR (SELECT count(simba_next(n.id, n.client, n.since, n.note = " LATE "))"         \
     " FROM (SELECT w.id, w.client, w.since, w.note" IN_LINE BY_AGE " LIMIT 2) AS n) >= 0)"
 
-/* The same of the last one, once in the length of a reservation: by the first release of each such
- * span of the clock. */
+/* The same of the last one. In a crowd, of more than 16 behind the first, once in the length of a
+ * reservation, by the first release of each such span of the clock: otherwise each release would
+ * cost it an attempt in vain. */
+#define IS_CROWD                                                                                   \
+    "EXISTS (SELECT 1 FROM simba_waiter AS w WHERE w.mutex = ?1 AND w.since > served"              \
+    " ORDER BY w.since LIMIT 1 OFFSET 17)"
 #define BEGAN_EARLIER(reserve) "simba_now() / " reserve " <> " SINCE " / " reserve
+#define MAY_TELL_LAST(reserve) reserve " > 0 AND (" BEGAN_EARLIER(reserve) " OR NOT " IS_CROWD ")"
 #define LAST "(SELECT w.id, w.client" IN_LINE " ORDER BY w.since DESC, w.id DESC LIMIT 1)"
 #define NOTES_LAST "(SELECT count(simba_last(n.id, n.client)) FROM " LAST " AS n) >= 0"
 #define FINDS_LAST(condition)                                                                      \
@@ -120,7 +125,7 @@ static const char *const statement_texts[SB_SQLITE_STATEMENTS] = {
                                " AND ?6 IN (0, fence) RETURNING " CHANGED_COLUMNS,
     [SB_SQL_RELEASE] = CLEAR_LEASE ", " RESERVE("?4") " WHERE mutex = ?1 AND owner_id = ?2"
                                                       " AND version = ?3 AND " FINDS_NEXT
-                                                      " AND " FINDS_LAST(BEGAN_EARLIER("?4")),
+                                                      " AND " FINDS_LAST(MAY_TELL_LAST("?4")),
     [SB_SQL_SELECT_PLACE] = "SELECT " COLUMNS ", iif(" IS_FOR_OTHERS ", reserved_until, 0),"
                             " iif(queued, " PLACE ", 0) FROM simba_mutex WHERE mutex = ?1",
     [SB_SQL_JOIN] = "INSERT INTO simba_waiter (mutex, id, client, since) VALUES (?1, ?2, ?3,"

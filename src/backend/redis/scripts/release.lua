@@ -1,6 +1,7 @@
 -- ARGV: id, the term's token, or 0 to give nothing back and only leave the queue; then, with a
 -- fourth key, how long the mutex is reserved for the next waiter, in milliseconds.
 local owner, known, reserved = call('GET', key), tonumber(ARGV[2]), KEYS[4]
+local crowd = 16 -- so many wait behind the first, and another one
 
 local is_hit = owner == id and known > 0
 if is_hit then
@@ -65,11 +66,12 @@ for _ = 1, wakes and 10000 or 0 do
             -- One that was late for an earlier one gets as long as a reservation may last.
             local was_late = call('GET', reserved) == waiter
             call('SET', reserved, waiter, 'PX', was_late and longest_reservation_ms or ARGV[3])
-            -- The next one comes when that is over. In case both hang the last one is told as well, by
-            -- the first release of each span of that length.
+            -- The next one comes when that is over. In case both hang the last one is told as well: in a
+            -- crowd by the first release of each span of that length, or each would cost it an attempt.
             local second = tell_one('ZRANGE', 'reserved@@' .. waiter)
             local span_us = 1000 * ARGV[3]
-            if second and (not is_hit or math.floor(now_us() / span_us) ~= math.floor(known / span_us)) then
+            if second and (not is_hit or not redis.pcall('ZRANGE', queue, crowd, crowd)[1]
+                or math.floor(now_us() / span_us) ~= math.floor(known / span_us)) then
                 tell_one('ZREVRANGE', 'standby@@' .. waiter, second)
             end
             -- One that misses this as well goes to the end: otherwise it would cost the others a
