@@ -106,6 +106,8 @@ static void on_reserved(struct sb_machine *m, int reservations, int64_t now_ms)
     int64_t left_ms = reservations * m->timing->reserve_ms;
     int64_t over_ms = sb_machine_reservation_over_ms(m, left_ms, 1, now_ms);
 
+    if (reservations > 1 && left_ms == 0)
+        return; /* without reservations of its own it would come at once, and jump the queue */
     if (!sb_machine_is_active(m) || m->held || !m->touched)
         return;
     if (m->in_flight != SIMBA_OP_NONE)

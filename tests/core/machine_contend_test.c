@@ -145,6 +145,24 @@ static void the_last_comes_when_the_first_two_have_not_come(void **state)
     assert_int_equal(d.step.deadline_ms - d.now_ms, RESERVED + 2);
 }
 
+/* It would come at once, and before the waiters that the mutex is reserved for. */
+static void the_last_waits_on_where_it_makes_no_reservations(void **state)
+{
+    struct drive d;
+    int64_t deadline_ms;
+
+    start_with_turns(&d);
+    d.timing.reserve_ms = 0;
+    drive_event(&d, SB_EVENT_STANDBY); /* during a request, too */
+    drive_other(&d, LEASE);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+    drive_returned(&d, 1);
+    deadline_ms = d.step.deadline_ms;
+    drive_event(&d, SB_EVENT_STANDBY);
+    assert_int_equal(d.step.request.op, SIMBA_OP_NONE);
+    assert_int_equal(d.step.deadline_ms, deadline_ms);
+}
+
 static void a_reservation_means_nothing_to_an_owner(void **state)
 {
     struct drive d;
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_waiter_without_a_place_comes_after_all_turns),
         cmocka_unit_test(the_second_comes_when_the_reservation_of_the_first_is_over),
         cmocka_unit_test(the_last_comes_when_the_first_two_have_not_come),
+        cmocka_unit_test(the_last_waits_on_where_it_makes_no_reservations),
         cmocka_unit_test(a_reservation_means_nothing_to_an_owner),
         cmocka_unit_test(a_contender_waits_for_a_lease_that_is_longer_than_its_own),
         cmocka_unit_test(a_slow_answer_does_not_make_a_contender_come_early),

@@ -208,10 +208,12 @@ static void happen_to_process(struct sim_world *w, const struct sim_event *event
         sim_member_event(w, event->who, SB_EVENT_RESERVED);
         sim_check_reserved(w, event->who, 1);
         break;
-    case SIM_STANDBY:
-        sim_check_woken(w, event->who);
+    case SIM_STANDBY: /* means nothing to one that makes no reservations */
+        if (w->members[event->who].timing.reserve_ms > 0)
+            sim_check_woken(w, event->who);
         sim_member_event(w, event->who, SB_EVENT_STANDBY);
-        sim_check_reserved(w, event->who, 3);
+        if (w->members[event->who].timing.reserve_ms > 0)
+            sim_check_reserved(w, event->who, 3);
         break;
     case SIM_CHANGED:
         sim_member_event(w, event->who, SB_EVENT_CHANGED);
