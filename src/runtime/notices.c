@@ -169,16 +169,26 @@ static bool concerns_any(const struct notice *notice)
     return any;
 }
 
+/* The backend may be the application's own: a kind that is not known is a hint to try. */
+static enum sb_event_type event_of(enum simba_notice what)
+{
+    switch (what) {
+    case SIMBA_NOTICE_CHANGED:
+        return SB_EVENT_CHANGED;
+    case SIMBA_NOTICE_RESERVED:
+        return SB_EVENT_RESERVED;
+    case SIMBA_NOTICE_STANDBY:
+        return SB_EVENT_STANDBY;
+    case SIMBA_NOTICE_RELEASED:
+        break;
+    }
+    return SB_EVENT_WAKE;
+}
+
 void sb_notices_tell(const struct simba_backend_host *host, enum simba_notice what,
                      const char *mutex, const char *id)
 {
-    static const enum sb_event_type events[] = {
-        [SIMBA_NOTICE_RELEASED] = SB_EVENT_WAKE,
-        [SIMBA_NOTICE_CHANGED] = SB_EVENT_CHANGED,
-        [SIMBA_NOTICE_RESERVED] = SB_EVENT_RESERVED,
-        [SIMBA_NOTICE_STANDBY] = SB_EVENT_STANDBY,
-    };
-    struct notice notice = make_notice(sb_engine_of_host(host), events[what], mutex, id);
+    struct notice notice = make_notice(sb_engine_of_host(host), event_of(what), mutex, id);
 
     if (concerns_any(&notice))
         post(&notice); /* a courtesy: without memory the next scheduled attempt finds out */

@@ -1,6 +1,6 @@
 /*
  * What a flood of notices costs a client: a user who may only send messages can send them faster
- * than the client acts upon them.
+ * than the client acts upon them. And what becomes of a notice that is none.
  */
 #include "probe.h"
 
@@ -15,6 +15,7 @@
 static const struct simba_backend_host *host; /* of the last client */
 static atomic_bool is_held;
 static atomic_bool is_waiting;
+static atomic_uint submitted;
 
 static int open_store(const struct simba_backend_config *config,
                       const struct simba_backend_host *new_host, simba_backend **ret_backend,
@@ -31,6 +32,7 @@ static void submit(simba_backend *backend, struct simba_request *batch)
         test_pause_ms(1);
     }
     atomic_store(&is_waiting, false);
+    atomic_fetch_add(&submitted, 1);
     simba_backend_find("memory")->submit(backend, batch);
 }
 
@@ -176,12 +178,38 @@ static void the_last_of_equal_notices_is_told_after_what_came_before_it(void **s
     probe_close(client);
 }
 
+/* A backend of the application's own may be wrong, or newer. */
+static void a_notice_of_an_unknown_kind_is_a_hint_to_try(void **state)
+{
+    static const int kinds[] = {-1, SIMBA_NOTICE_STANDBY + 1, 1000};
+    simba_client *client = open_client("memory:kinds?ttl=20s&transition=20s&jitter=60s..61s");
+    struct probe owner = {0};
+    struct probe waiter = {0};
+
+    probe_create(&owner, client, "m", "owner");
+    probe_start(&owner);
+    probe_wait_owner(&owner);
+    probe_create(&waiter, client, "m", "waiter");
+    probe_start(&waiter);
+    probe_wait_status(waiter.contender, SIMBA_RUNNING);
+    for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+        unsigned before = atomic_load(&submitted);
+
+        host->notice(host, (enum simba_notice)kinds[i], "m", "waiter");
+        probe_wait_count(&submitted, before + 1);
+    }
+    probe_end(&waiter);
+    probe_end(&owner);
+    probe_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(notices_that_wait_for_the_loop_take_no_memory),
         cmocka_unit_test(timers_fire_however_many_tasks_there_are),
         cmocka_unit_test(the_last_of_equal_notices_is_told_after_what_came_before_it),
+        cmocka_unit_test(a_notice_of_an_unknown_kind_is_a_hint_to_try),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
