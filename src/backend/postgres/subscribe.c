@@ -254,7 +254,6 @@ static void subscribe_on(const struct attempt *a, PGconn *pg)
 
     if (!await_connection(a, pg)) {
         set_why(a->s, SB_POSTGRES_LATER, "cannot connect", PQerrorMessage(pg));
-        a->s->skipped = (a->s->skipped + 1) % sb_postgres_settings_hosts(a->s->settings);
         return;
     }
     set_why(a->s, SB_POSTGRES_LATER, "cannot listen", "no answer in time");
@@ -279,8 +278,10 @@ void sb_postgres_subscribe(struct sb_postgres_subscription *s)
     if (pg == NULL)
         return;
     subscribe_on(&attempt, pg);
-    if (s->outcome == SB_POSTGRES_HEARS)
+    if (s->outcome == SB_POSTGRES_HEARS) {
         s->pg = pg;
-    else
-        PQfinish(pg);
+        return;
+    }
+    PQfinish(pg);
+    s->skipped = (s->skipped + 1) % sb_postgres_settings_hosts(s->settings); /* the next host */
 }
