@@ -473,6 +473,23 @@ void sb_etcd_job_answer_nobody(struct sb_etcd_job *job)
     sb_etcd_job_answer(job, &reply);
 }
 
+/* The latch may be the first from now on, so its key is deleted if the contender is not heard
+ * of. */
+void sb_etcd_before_gone(struct sb_etcd_latch *latch)
+{
+    simba_backend *store = latch->mutex->store;
+
+    latch->before = 0;
+    sb_etcd_unwatch(&store->watches, &latch->watcher);
+    if (!latch->granted && !latch->leaving && latch->key != SB_ETCD_KEY_NONE) {
+        latch->withdraw_ms = simba_now_ms() + latch->lease->ttl_ms;
+        sb_etcd_sweep_at(store, latch->withdraw_ms);
+    }
+    store->host->notice(store->host, SIMBA_NOTICE_RELEASED, latch->mutex->name, latch->id);
+    if (latch->active != NULL && latch->active->delayed)
+        sb_etcd_job_answer_nobody(latch->active);
+}
+
 /* The contender may ask again for as long as its lease could last, with the latch out of use. */
 void sb_etcd_job_note_untold(struct sb_etcd_job *job)
 {

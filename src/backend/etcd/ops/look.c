@@ -17,23 +17,6 @@
 
 /* ---- Watches --------------------------------------------------------------------------------- */
 
-/* The latch may be the first from now on, so its key is deleted if the contender is not heard
- * of. */
-void sb_etcd_before_gone(struct sb_etcd_latch *latch)
-{
-    simba_backend *store = latch->mutex->store;
-
-    latch->before = 0;
-    sb_etcd_unwatch(&store->watches, &latch->watcher);
-    if (!latch->granted && !latch->leaving && latch->key != SB_ETCD_KEY_NONE) {
-        latch->withdraw_ms = simba_now_ms() + latch->lease->ttl_ms;
-        sb_etcd_sweep_at(store, latch->withdraw_ms);
-    }
-    store->host->notice(store->host, SIMBA_NOTICE_RELEASED, latch->mutex->name, latch->id);
-    if (latch->active != NULL && latch->active->delayed)
-        sb_etcd_job_answer_nobody(latch->active);
-}
-
 /* Its contender may have made another key of that name meanwhile. */
 static void on_before_read(struct sb_etcd_job *job)
 {

@@ -108,6 +108,9 @@ void sb_etcd_job_forgo_permit(struct sb_etcd_job *job); /* it waits for one, and
 void sb_etcd_job_answer_mine(struct sb_etcd_job *job);
 void sb_etcd_job_answer_other(struct sb_etcd_job *job, const char *owner, uint64_t revision);
 void sb_etcd_job_answer_nobody(struct sb_etcd_job *job);
+
+/* The key before that of the latch is gone, or may be: its contender looks again. */
+void sb_etcd_before_gone(struct sb_etcd_latch *latch);
 void sb_etcd_job_answer(struct sb_etcd_job *job, struct simba_reply *reply);
 void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, bool maybe);
 void sb_etcd_job_fail_nonsense(struct sb_etcd_job *job);
@@ -133,9 +136,6 @@ void sb_etcd_look(struct sb_etcd_job *job);
 
 /* Whether the key before that of the latch is still there; a job without a request. */
 void sb_etcd_look_before(struct sb_etcd_job *job);
-
-/* It is gone, or may be: the contender looks again. */
-void sb_etcd_before_gone(struct sb_etcd_latch *latch);
 
 /* The same as a look when the answer is there: the first key, the one before mine, and how many
  * are before mine (0: not known). */
