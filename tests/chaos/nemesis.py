@@ -95,6 +95,7 @@ class Nemesis:
 
     def _strike(self, strike):
         fault = FAULTS[strike.name]
+        fault = dataclasses.replace(fault, excuses=fault.excuses + self.world.store.excuses(fault.name))
         for what in fault.excuses:
             self.world.note("excuse", what)
         victim, heal = fault.strike(self.world, self.dice)

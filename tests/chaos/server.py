@@ -143,6 +143,10 @@ class Store:
         """Why it cannot be run here, or None."""
         return None
 
+    def excuses(self, _fault):
+        """What cannot be demanded of this version of the servers after a fault, besides what its table says."""
+        return ()
+
     def start(self):
         for server in self.servers:
             if self.has_small_disk:

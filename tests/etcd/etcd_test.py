@@ -831,6 +831,15 @@ def without_a_majority_an_owner_ends_by_its_own_clock():
 
 
 @mode("cluster")
+def doctor_names_a_version_whose_old_leaders_end_leases():
+    version = member_status(Running.members[0])["version"]
+    late = tuple(int(word) for word in version.split(".")) < ((3, 4, 31) if version.startswith("3.4") else (3, 5, 13))
+    said = json.loads(read(run("doctor", "--json").out))
+    found = next(finding for finding in said if finding["subject"] == "version")
+    equal((found["severity"], version in found["text"]), ("warning" if late else "ok", True))
+
+
+@mode("cluster")
 def a_waiter_on_a_member_that_had_no_leader_for_a_while_hears_of_a_release():
     """Such a member ends the stream of watches, and the connection goes on."""
     long = ["-u", url("?ttl=60s&transition=30s", members=Running.members[:1])]

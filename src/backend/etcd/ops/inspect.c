@@ -27,9 +27,32 @@ static void add_lease(const simba_backend *store, struct sb_findings *findings)
                         asked_ms, lease_ms);
 }
 
-static void add_member(const Etcd__StatusAnswer *status, struct sb_findings *findings)
+/* A leader that stood still revokes leases that its successor has renewed: until 3.4.31 and 3.5.13.
+ * A single server has no successor. */
+static bool revokes_late(const simba_backend *store, const char *version)
 {
-    sb_findings_add(findings, SIMBA_SEVERITY_OK, "version", NULL, "etcd %.40s", status->version);
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+
+    if (store->options.place_count < 2 ||
+        sscanf(version, "%d.%d.%d", &major, &minor, &patch) != 3 || major != 3)
+        return false;
+    return minor < 4 || (minor == 4 && patch < 31) || (minor == 5 && patch < 13);
+}
+
+static void add_member(const simba_backend *store, const Etcd__StatusAnswer *status,
+                       struct sb_findings *findings)
+{
+    if (revokes_late(store, status->version))
+        sb_findings_add(findings, SIMBA_SEVERITY_WARNING, "version",
+                        "use 3.4.31, 3.5.13 or later for a cluster",
+                        "etcd %.40s: a leader that stood still ends leases that the next one has "
+                        "renewed, and two may own for a lease",
+                        status->version);
+    else
+        sb_findings_add(findings, SIMBA_SEVERITY_OK, "version", NULL, "etcd %.40s",
+                        status->version);
     if (status->leader == 0)
         sb_findings_add(findings, SIMBA_SEVERITY_PROBLEM, "leader",
                         "look at etcdctl endpoint status for the members",
@@ -58,7 +81,7 @@ static void on_status(struct sb_etcd_job *job)
                         : o->trust.verify ? SB_TLS_VERIFIED
                                           : SB_TLS_UNVERIFIED,
                         o->places[0].host, "write etcds:// without tls-verify=no");
-    add_member(status, &findings);
+    add_member(job->store, status, &findings);
     add_lease(job->store, &findings);
     sb_etcd_free_message(status);
     reply.findings = findings.list;
