@@ -520,8 +520,8 @@ void sb_etcd_job_fail(struct sb_etcd_job *job, const struct simba_error *error, 
         latch->stuck = true;
         latch->withdraw_ms = simba_now_ms() + STUCK_MS;
     }
-    if (job->op == SIMBA_OP_READ && job->request == NULL)
-        sb_etcd_before_gone(latch);
+    if (job->op == SIMBA_OP_READ && job->request == NULL && latch != NULL && !job->store->closing)
+        sb_etcd_before_gone(latch); /* see sb_etcd_look_before */
     keep_waiting(job);
     if (maybe && job->writes)
         told.code = SIMBA_EUNKNOWN;
