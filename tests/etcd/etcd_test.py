@@ -629,6 +629,24 @@ def a_waiter_that_stops_while_it_connects_anew_leaves_no_key():
 
 
 @mode("failures")
+def a_waiter_whose_server_falls_silent_ends_in_order():
+    holder = Simba(*LONG, "lock", "m", "--", *HOLD)
+    number("pid")
+    for broken in (False, True):
+        relay = Relay(Running.server.port)
+        waiter = Simba("-u", url("?ttl=300ms&transition=700ms", port=relay.port), "lock", "-w", "2s", "m", "--", "true")
+        wait_until(lambda: "held by" in waiter.said(), "it waits")
+        relay.block(True)
+        if broken:
+            relay.reset()
+        code = waiter.wait()
+        true(code in (69, 75), f"{code}: {waiter.said()}")
+        relay.block(False)
+        relay.stop()
+    equal(holder.end(), 128 + signal.SIGTERM)
+
+
+@mode("failures")
 def an_owner_outlives_a_restart_of_the_server():
     """With the tokens of its users, which it forgets."""
     with logins() as (server, address):
