@@ -139,10 +139,7 @@ static int open_store(simba_backend *store, const struct simba_backend_config *c
 
 static void tend_at(void *user, int64_t at_ms)
 {
-    simba_backend *store = user;
-
-    if (!store->closing)
-        sb_etcd_wake_at(store, at_ms);
+    sb_etcd_wake_at(user, at_ms);
 }
 
 static void start_store(simba_backend *store)

@@ -122,14 +122,17 @@ static void take_mine(struct sb_etcd_job *job, int64_t revision)
     sb_etcd_job_answer_mine(job);
 }
 
-/* An event may come before an answer that is older, and was judged by the owner before that. */
+/* An event may come before an answer that is older, and was judged by the owner before that. The
+ * look that follows is newer than both, whatever revision a server makes up. */
 static void note_owner(struct sb_etcd_mutex *mutex, int64_t lease, int64_t revision)
 {
     const struct simba_backend_host *host = mutex->store->host;
 
     mutex->owner_lease = lease;
-    if (mutex->watcher != NULL && mutex->event_revision > revision)
-        host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
+    if (mutex->watcher == NULL || mutex->event_revision <= revision)
+        return;
+    mutex->event_revision = 0;
+    host->notice(host, SIMBA_NOTICE_CHANGED, mutex->name, NULL);
 }
 
 void sb_etcd_look_decide(struct sb_etcd_job *job, const Etcd__RangeAnswer *first,
